@@ -1,0 +1,82 @@
+"""A comparison: what verify answers and saves under an id, and what a record is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hotkernel.schema.gpu import GpuState
+from hotkernel.schema.verdict import Check, Evidence, Measurement, VerdictKind
+
+SCHEMA = 1  # raised when a saved comparison changes its meaning
+PROTOCOL = 4  # the timing protocol; docs/timing.md
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that took part, as it was: its name, its SHA-256 and, for a candidate, its text."""
+
+    name: str
+    sha256: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What ran; null for what is unknown."""
+
+    hotkernel: str
+    python: str | None = None
+    torch: str | None = None
+    triton: str | None = None
+    cuda: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Baseline against candidate: the verdict, both sides' times, and everything needed to recompute it."""
+
+    id: str
+    target: str
+    verdict: VerdictKind
+    reason: str
+    speedup: float | None
+    baseline: Measurement | None
+    candidate: Measurement | None
+    timestamp: str  # ISO 8601, UTC
+    protocol: int
+    device: str  # cuda or cpu
+    assurance: str  # process, cooperative; self_reported for script pairs
+    self_reported: bool = False
+    rule: str | None = None
+    interval_99: tuple[float, ...] | None = None
+    equivalent: bool | None = None
+    smallest_effect_pct: float | None = None
+    resolution_us: float | None = None  # what two equal sides may differ by, from the spread of single values
+    incumbent: Measurement | None = None
+    incumbent_id: str | None = None
+    speedup_over_incumbent: float | None = None
+    incumbent_verdict: VerdictKind | None = None
+    call_ms: dict[str, float] | None = None  # host included, by side
+    floor_ms: float | None = None
+    ceiling_share_pct: float | None = None  # of this card's measured bandwidth at these bytes
+    roofline_inputs: dict[str, float | None] = field(default_factory=dict)  # min_bytes, flops
+    checks: tuple[Check, ...] = ()
+    gpu: str | None = None
+    gpu_uuid: str | None = None
+    driver: str | None = None
+    power_limit_w: float | None = None
+    gpu_before: GpuState | None = None
+    gpu_after: GpuState | None = None
+    shapes: dict[str, list[int]] = field(default_factory=dict)
+    dtype: str | None = None
+    sources: dict[str, Source] = field(default_factory=dict)  # baseline, contract, candidate, incumbent
+    pins: dict[str, str] = field(default_factory=dict)  # file name -> SHA-256, over what the baseline loads
+    versions: Versions | None = None
+    confinement: dict[str, bool] = field(default_factory=dict)  # what was had
+    cmds: dict[str, list[str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    tries: int | None = None  # candidates tried on this target so far, this one included
+    seconds: dict[str, float] = field(default_factory=dict)  # where the time went, by phase
+    evidence: Evidence | None = None
+    witness: dict[str, float | None] = field(default_factory=dict)  # what a side's own clock says; decides nothing
+    schema: int = SCHEMA
