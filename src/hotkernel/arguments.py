@@ -1,0 +1,119 @@
+"""Turns a tool's description into a command line and a command line into arguments; runs nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hotkernel.parameter import Parameter
+from hotkernel.tool import ArgumentError, Tool
+
+_REST = "_rest"  # where argparse puts what was given by position
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What was typed: the tool's arguments, checked, and how the answer is wanted."""
+
+    arguments: dict[str, Any]
+    as_json: bool
+
+
+def parse(tool: Tool, argv: Sequence[str], *, program: str) -> CommandLine:
+    """Read what was typed after the tool's name; ArgumentError when it makes no sense, SystemExit(0) after --help."""
+    typed, after_dashes = _split(list(argv))
+    options = vars(_parser(tool, program).parse_intermixed_args([_dashed(word) for word in typed]))
+    as_json = options.pop("json")
+    rest = options.pop(_REST)
+    free = [each for each in tool.required if each.name not in options]
+    if len(rest) > len(free):
+        raise ArgumentError(f"{program}: too many arguments: {' '.join(rest[len(free):])}",
+                            fix=f"see {program} --help")
+    options.update({each.name: value for each, value in zip(free, rest, strict=False)})
+    if after_dashes:
+        options.update(_passed_on(tool, after_dashes, program))
+    return CommandLine(tool.read(options), as_json)
+
+
+def option_names(parameter: Parameter) -> list[str]:
+    """How an argument is written in a terminal: its own name first, then every other name it has; `_` does for `-`."""
+    names = [parameter.name.rstrip("_"), *parameter.aliases]
+    if parameter.name == "out_dir":
+        names.append("out")
+    return [f"--{name.replace('_', '-')}" for name in dict.fromkeys(names)]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of printing its usage and leaving."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentError(f"{self.prog}: {message}", fix=f"see {self.prog} --help")
+
+
+def _parser(tool: Tool, program: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=program,
+        usage=f"{program} {''.join(f'{each.name.upper()} ' for each in tool.required)}[options]",
+        description=tool.text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(_REST, nargs="*", help=argparse.SUPPRESS)
+    for each in tool.parameters:
+        _add(parser, each)
+    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
+    names = option_names(parameter)
+    # dest under the public name; absent when not typed, so that the tool's own default holds
+    common: dict[str, Any] = {"dest": parameter.name, "default": argparse.SUPPRESS, "help": _help(parameter)}
+    if parameter.types == ("boolean",):
+        parser.add_argument(*names, action=argparse.BooleanOptionalAction, **common)
+    elif "array" in parameter.types:
+        parser.add_argument(*names, nargs="+", action="extend", metavar=_metavar(parameter), **common)
+    else:
+        parser.add_argument(*names, metavar=_metavar(parameter), **common)
+
+
+def _help(parameter: Parameter) -> str:
+    text = parameter.help.replace("%", "%%")
+    if parameter.is_required:
+        return f"{text} (required)"
+    if parameter.default in (None, "", [], False):
+        return text
+    shown = parameter.default if isinstance(parameter.default, str) else json.dumps(parameter.default)
+    return f"{text} (default: {str(shown).replace('%', '%%')})"
+
+
+def _metavar(parameter: Parameter) -> str:
+    if parameter.choices:
+        return "{" + ",".join(parameter.choices) + "}"
+    words = {"integer": "N", "number": "X", "object": "JSON"}
+    return next((words[word] for word in parameter.types if word in words and "string" not in parameter.types), "TEXT")
+
+
+def _dashed(word: str) -> str:
+    """`--out_dir=x` as `--out-dir=x`: people type the name that the agent's door has."""
+    name, equals, value = word.partition("=")
+    return f"{name.replace('_', '-')}{equals}{value}" if name.startswith("--") else word
+
+
+def _split(argv: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in argv:
+        return argv, []
+    cut = argv.index("--")
+    return argv[:cut], argv[cut + 1 :]
+
+
+def _passed_on(tool: Tool, words: list[str], program: str) -> dict[str, Any]:
+    """What stands after `--`: the command of `profile`, the script's own arguments elsewhere."""
+    for name in ("cmd", "args"):
+        for each in tool.parameters:
+            if each.name == name:
+                return {name: words if "array" in each.types else shlex.join(words)}
+    raise ArgumentError(f"{program}: nothing can follow --", fix=f"see {program} --help")

@@ -1,0 +1,149 @@
+"""Makes a result readable: short lines for an agent, tables for a terminal; rounds here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NAME_LIMIT = 200  # characters of a kernel's name; templates go to thousands
+SUMMARY_LINES = 10
+ROWS_SHOWN = 50
+CELL_LIMIT = 100  # characters of a table's cell
+
+# Terminal sequences; then what a terminal or a reader could be steered by: controls, bidi marks, zero-width characters.
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+                     "\U000e0000-\U000e007f]")
+# What an agent reads first, where a result has it.
+_FIRST = ("status", "job", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
+          "attainable_ms_measured", "mean_ms", "std_ms", "min_ms", "path", "report", "log", "message")
+
+
+def clean(text: str, limit: int = NAME_LIMIT, *, lines: bool = False) -> str:
+    """`text` from a child, a file or a kernel's name as plain data: nothing unseen in it, and cut at `limit`.
+
+    With `lines`, line breaks and tabs stay; else they become spaces.
+    """
+    seen = _UNSEEN.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+    if not lines:
+        seen = seen.replace("\n", " ").replace("\t", " ")
+    return seen if len(seen) <= limit else seen[: limit - 1] + "…"
+
+
+def clean_all(value: Any) -> Any:
+    """A plain value with every string in it cleaned; line breaks stay, and a page of a listing stays whole."""
+    if isinstance(value, str):
+        return clean(value, len(value) + 1, lines=True)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): clean_all(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [clean_all(item) for item in value]
+    return value
+
+
+def summary(plain: Mapping[str, Any]) -> str:
+    """At most ten lines of what matters most; every word of it stands in the result too."""
+    names = [*(name for name in _FIRST if name in plain), *(name for name in plain if name not in _FIRST)]
+    lines = [f"{name}: {_scalar(plain[name])}" for name in names if _is_told(plain[name])]
+    return "\n".join(lines[:SUMMARY_LINES])
+
+
+def show(plain: Mapping[str, Any]) -> None:
+    """Print a result for a person: single values, then tables, then listings."""
+    from rich.console import Console
+
+    # a pipe has no width: tables are not folded for a reader that is a program
+    width = shutil.get_terminal_size((120, 40)).columns if sys.stdout.isatty() else 200
+    console = Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    _show_mapping(console, plain, "")
+
+
+def number(value: float) -> str:
+    """A number as a person reads it: five significant digits, no exponent where none is needed."""
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.5g}" if abs(value) < 1e15 else f"{value:.4e}"
+
+
+def _show_mapping(console: Console, plain: Mapping[str, Any], prefix: str) -> None:
+    later: list[tuple[str, Any]] = []
+    for key, value in plain.items():
+        if _is_text_block(value) or isinstance(value, Mapping) or _is_rows(value):
+            later.append((key, value))
+        elif value is not None and value != [] and value != "":
+            console.print(f"{prefix}{key}: {_one_line(value)}")
+    for key, value in later:
+        if not value:
+            continue
+        if isinstance(value, Mapping):
+            if all(_is_plain(item) for item in value.values()):
+                told = ", ".join(f"{name}={_one_line(item)}" for name, item in value.items() if item is not None)
+                console.print(f"{prefix}{key}: {told}")
+            else:
+                console.print(f"\n{prefix}{key}:")
+                _show_mapping(console, value, prefix + "  ")
+        elif isinstance(value, str):
+            console.print(f"\n{prefix}{key}:")
+            console.out(clean(value, len(value), lines=True), highlight=False)
+        else:
+            console.print(f"\n{prefix}{key}:")
+            _show_rows(console, value)
+
+
+def _show_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = [key for key in dict.fromkeys(key for row in rows for key in row)
+               if any(_is_plain(row.get(key)) and row.get(key) is not None for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        is_number = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
+        table.add_column(Text(column), justify="right" if is_number else "left", overflow="fold")
+    for row in rows[:ROWS_SHOWN]:
+        table.add_row(*(Text(_one_line(row.get(column), CELL_LIMIT)) for column in columns))
+    console.print(table)
+    if len(rows) > ROWS_SHOWN:
+        console.print(f"… and {len(rows) - ROWS_SHOWN} more; --json has them all")
+
+
+def _one_line(value: Any, limit: int = 400) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return number(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_one_line(item) for item in value[:12]) + (" …" if len(value) > 12 else "")
+    return clean(str(value), limit)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return clean(value, 400) if isinstance(value, str) else str(value)
+
+
+def _is_told(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and value != "" and not _is_text_block(value)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return all(isinstance(item, (str, int, float, bool, type(None))) for item in value)
+    return isinstance(value, (str, int, float, bool, type(None)))
+
+
+def _is_text_block(value: Any) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)

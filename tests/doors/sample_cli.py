@@ -1,0 +1,13 @@
+"""`python sample_cli.py …` is `hotkernel …` with the sample tools instead of the real ones."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from samples import SAMPLES
+
+from hotkernel.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(listed=SAMPLES))
