@@ -77,6 +77,7 @@ class Value:
     pair: int
     value: int
     us: float
+    long_us: float | None = None  # the longer batch alone, fill taken off, by its calls: overheads included
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ class Pair:
     stage: Stage
     pair: int
     log_ratio: float
-    within_sd: float | None  # standard error of `log_ratio` from the values inside the pair; null with one value
+    within_sd: float | None  # standard error of `log_ratio` from the values inside, tick included; null with one value
     values: int
+    long_log_ratio: float | None = None  # the same, read off the longer batches alone; far below: a slowed short batch
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ class Evidence:
     batches: tuple[Batch, ...] = ()
     fills: tuple[Fill, ...] = ()
     faults: tuple[Fault, ...] = ()
-    earlier: tuple[Pair, ...] = ()  # pairs of earlier verifies of the same key: the same test goes on
+    earlier: tuple[Pair, ...] = ()  # every pair of earlier verifies of the same key, both stages, in order, as numbered
     floor_us: float | None = None  # bytes over the calibrated bandwidth; null without a calibration
     quiet: bool = True  # false when values were void too often: the card was not quiet
     note: str = ""  # what made it not quiet
