@@ -1,0 +1,178 @@
+"""The nouns of the memory: a record, what the loop should do after it, and the answers of record and history."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+
+from hotkernel.schema.comparison import Comparison
+from hotkernel.schema.verdict import VerdictKind
+
+SCHEMA = 1  # raised when a log changes its meaning
+
+TARGET_PATTERN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9_-])){0,63}")  # a folder's name everywhere
+RESERVED_TARGETS = frozenset({"profiles"})  # a folder of results/ that holds no records
+
+
+class Decision(enum.StrEnum):
+    """What to do with a change."""
+
+    KEEP = "keep"
+    EQUAL = "equal"  # within the noise of the best so far
+    REVERT = "revert"
+
+
+class Basis(enum.StrEnum):
+    """What a decision rests on."""
+
+    BASELINE = "baseline"  # nothing is kept yet: the verdict itself
+    INCUMBENT = "incumbent"  # the best so far ran in the same interleaving
+    INTERVALS = "intervals"  # two verifies at two times: their intervals are held against each other
+    VERDICT = "verdict"  # incorrect, invalid or slower: no time can help
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Keep, equal or revert; what is left to the measured ceiling; and whether to stop."""
+
+    decision: Decision
+    reason: str
+    basis: Basis
+    best_id: str | None = None  # the run's best before this one
+    best_speedup: float | None = None
+    headroom_pct: float | None = None  # of the time of what is in force now, above the measured ceiling
+    changes_without_gain: int = 0  # in a row, this one included
+    stop: bool = False
+    stop_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.stop != (self.stop_reason is not None):
+            raise ValueError(f"advice with stop={self.stop} and stop_reason={self.stop_reason}")
+
+    @property
+    def keep(self) -> bool:
+        return self.decision is Decision.KEEP
+
+
+@dataclass(frozen=True)
+class Record:
+    """One log: what was tried on a target, by whom, and the whole comparison that says what came of it."""
+
+    target: str
+    timestamp: str  # ISO 8601, UTC, when it was recorded
+    comparison: Comparison
+    note: str = ""
+    who: str = ""
+    commit: str | None = None  # of the checkout it was recorded in
+    candidate_file: str | None = None  # the copy of the candidate beside the log
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        found = self.comparison
+        if not TARGET_PATTERN.fullmatch(self.target):
+            raise ValueError(f"{self.target[:80]!r} is no target's name")
+        if found.verdict is VerdictKind.FASTER and not (found.speedup and found.baseline and found.candidate):
+            raise ValueError("a record that says faster, without its times")
+        if found.verdict in (VerdictKind.INCORRECT, VerdictKind.INVALID) and found.speedup is not None:
+            raise ValueError(f"a record that says {found.verdict}, with a speedup")
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether hotkernel measured it, rather than the scripts themselves."""
+        return not self.comparison.self_reported and self.comparison.assurance != "self_reported"
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A record and the file it stands in, as a path below the folder of LEADERBOARD.md, with forward slashes."""
+
+    log: str
+    record: Record
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """What is still readable of a log of an older protocol; listed apart, never counted."""
+
+    log: str
+    target: str
+    reason: str
+    verdict: str | None = None
+    speedup: float | None = None
+    baseline_ms: float | None = None
+    candidate_ms: float | None = None
+    note: str = ""
+    who: str = ""
+    timestamp: str = ""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file under results/ that is no record, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RecordResult:
+    """Where the record went, its row on the board, and what to do next."""
+
+    log: str
+    leaderboard: str
+    row: str
+    keep: bool
+    advice: str
+    decision: Decision
+    basis: Basis
+    id: str
+    target: str
+    verdict: VerdictKind
+    speedup: float | None
+    best_id: str | None
+    best_speedup: float | None
+    headroom_pct: float | None
+    changes_without_gain: int
+    stop: bool
+    stop_reason: str | None
+    existed: bool  # this comparison was recorded before: nothing was added
+    candidate_copy: str | None
+    skipped: tuple[Skipped, ...] = ()
+    skipped_total: int = 0
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One try, in short."""
+
+    log: str
+    target: str
+    timestamp: str
+    verdict: VerdictKind
+    rule: str | None
+    speedup: float | None
+    interval_99: tuple[float, ...] | None
+    decision: Decision
+    note: str
+    who: str
+    gpu: str | None
+    assurance: str
+    id: str
+    candidate_copy: str | None
+
+
+@dataclass(frozen=True)
+class HistoryResult:
+    """What was tried, the newest last."""
+
+    entries: tuple[HistoryEntry, ...]
+    total: int
+    truncated: bool
+    targets: tuple[str, ...]
+    skipped: tuple[Skipped, ...] = ()
+    skipped_total: int = 0
+    warnings: tuple[str, ...] = field(default=())
+    schema: int = SCHEMA
