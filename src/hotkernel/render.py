@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-NAME_LIMIT = 200  # characters of a kernel's name; templates go to thousands
+NAME_LIMIT = 200  # characters of a kernel's name where it is shown; templates go to thousands
+LINE_LIMIT = 1000  # characters of a name in a result: enough to tell two templates apart
 SUMMARY_LINES = 10
+ROWS_TOLD = 4  # of a table, in a summary, at the expense of single values
 ROWS_SHOWN = 50
 CELL_LIMIT = 100  # characters of a table's cell
 
@@ -20,6 +22,7 @@ CELL_LIMIT = 100  # characters of a table's cell
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
                      "\U000e0000-\U000e007f]")
+_UNTOLD = ("schema_version", "schema", "truncated")
 # What an agent reads first, where a result has it.
 _FIRST = ("status", "job", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
           "attainable_ms_measured", "mean_ms", "std_ms", "min_ms", "path", "report", "log", "message")
@@ -39,7 +42,7 @@ def clean(text: str, limit: int = NAME_LIMIT, *, lines: bool = False) -> str:
 def clean_all(value: Any) -> Any:
     """A plain value with every string in it cleaned; line breaks stay, and a page of a listing stays whole."""
     if isinstance(value, str):
-        return clean(value, len(value) + 1, lines=True)
+        return clean(value, max(LINE_LIMIT, len(value) + 1 if "\n" in value else 0), lines=True)
     if isinstance(value, Mapping):
         return {clean(str(key)): clean_all(item) for key, item in value.items()}
     if isinstance(value, Sequence):
@@ -49,9 +52,11 @@ def clean_all(value: Any) -> Any:
 
 def summary(plain: Mapping[str, Any]) -> str:
     """At most ten lines of what matters most; every word of it stands in the result too."""
-    names = [*(name for name in _FIRST if name in plain), *(name for name in plain if name not in _FIRST)]
+    names = [*(name for name in _FIRST if name in plain), *(name for name in plain if name not in _FIRST + _UNTOLD)]
     lines = [f"{name}: {_scalar(plain[name])}" for name in names if _is_told(plain[name])]
-    return "\n".join(lines[:SUMMARY_LINES])
+    rows = [f"{name}[{number}]: {_row(row)}" for name in names if _is_rows(plain[name])
+            for number, row in enumerate(plain[name])]
+    return "\n".join([*lines[: SUMMARY_LINES - min(len(rows), ROWS_TOLD)], *rows][:SUMMARY_LINES])
 
 
 def show(plain: Mapping[str, Any]) -> None:
@@ -123,6 +128,10 @@ def _one_line(value: Any, limit: int = 400) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(_one_line(item) for item in value[:12]) + (" …" if len(value) > 12 else "")
     return clean(str(value), limit)
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_scalar(value)}" for name, value in row.items() if _is_told(value))[:400]
 
 
 def _scalar(value: Any) -> str:

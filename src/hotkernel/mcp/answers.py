@@ -1,0 +1,178 @@
+"""Makes MCP answers of what tools return and raise: short text, bounded structured content, errors with a fix."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
+
+from hotkernel.errors import ToolError
+from hotkernel.mcp.jobs import Call, State
+from hotkernel.render import clean, clean_all, summary
+from hotkernel.schema.plain import to_plain
+from hotkernel.tool import Tool
+
+SCHEMA_VERSION = 1
+INLINE = 11_000  # characters: Codex cuts the middle out of anything above about 12 kB
+WHOLE_FOLDER = ".hotkernel"  # below the working root: results too large to be told
+ROOM_FOR_LINK = 500
+FEWEST = 3  # a list is never cut to less
+_RETRYABLE = frozenset({"gpu_busy", "timeout", "cancelled"})
+# For errors that carry no code of their own: the words that tell them apart, first match wins.
+_CODES = (
+    ("permission_counters", r"ERR_NVGPUCTRPERM|performance counter|counter permission"),
+    ("gpu_busy", r"\bbusy\b|another (?:measurement|run|process) (?:holds|uses|has)|\block\b"),
+    ("no_gpu", r"no (?:NVIDIA )?(?:GPU|card|driver)\b|no CUDA"),
+    ("timeout", r"did not end within|timed? ?out|took longer than"),
+    ("tool_missing", r"is not on this machine|is no program here|no Python with torch|is not installed"),
+    ("bad_path", r"no such (?:file|folder)|\bpath\b|is no (?:file|folder)|could not be written"),
+    ("parse_failed", r"cannot be (?:read|parsed|understood)|is not an? .*(?:report|trace|listing)|holds no "),
+    ("script_failed", r"exit(?:ed)? (?:status|with)|printed no|said nothing|raised"),
+)
+
+
+def answer(call: Call, root: Path) -> CallToolResult:
+    """The answer of a call that has ended."""
+    if call.state is State.CANCELLED:
+        return failure(ToolError(f"{call.tool.name} was cancelled", fix="call it again when it is wanted"), "cancelled")
+    if call.error is not None:
+        return failure(call.error)
+    return success(call.tool, call.result, root)
+
+
+def success(tool: Tool, result: Any, root: Path) -> CallToolResult:
+    """What a tool returned: an image where it is one, else structured content and at most ten lines of it."""
+    if tool.listed.is_picture:
+        return _picture(result)
+    whole = clean_all(to_plain(result))
+    told, link = _fit(tool, with_envelope(whole), root)
+    content: list[ContentBlock] = [TextContent(type="text", text=summary(told))]
+    return CallToolResult(content=[*content, *link], structured_content=told)
+
+
+def running(call: Call, **more: Any) -> CallToolResult:
+    """A call that goes on: where to ask for it again."""
+    told = {
+        **with_envelope(more),
+        "status": "running",
+        "job": call.id,
+        "ran_s": round(call.ran_s, 1),
+        "message": clean(progress_text(call)),
+    }
+    text = f"{summary(told)}\nask again with job(action='wait', id='{call.id}')"
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=told)
+
+
+def told(structured: dict[str, Any]) -> CallToolResult:
+    """An answer that is small and clean already."""
+    return CallToolResult(content=[TextContent(type="text", text=summary(structured))], structured_content=structured)
+
+
+def failure(error: BaseException, code: str = "") -> CallToolResult:
+    """An error in both forms, whole: some clients show only the text, others only the structured content."""
+    if not isinstance(error, ToolError):
+        error = ToolError("hotkernel failed inside; this is a bug", fix="report it with the call and the server's log")
+        code = "internal"
+    code = code or code_of(error)
+    told = {
+        "code": code,
+        "message": clean(error.message, 2000),
+        "fix": clean(error.fix, 2000),
+        "retryable": code in _RETRYABLE,
+        "details": clean(error.detail, 4000, lines=True),
+    }
+    lines = [f"{told['message']} [{code}]", f"fix: {told['fix']}", *([str(told["details"])] if told["details"] else [])]
+    text = TextContent(type="text", text="\n".join(lines))
+    return CallToolResult(content=[text], structured_content=told, is_error=True)
+
+
+def with_envelope(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What every answer carries, beside its own keys."""
+    return {"schema_version": SCHEMA_VERSION, "status": "done", "warnings": [], "truncated": False, **plain}
+
+
+def code_of(error: ToolError) -> str:
+    """The error's own code, else the one that its words mean."""
+    own = getattr(error, "code", "")
+    if own:
+        return str(own)
+    text = f"{error.message}\n{error.detail}"
+    return next((code for code, words in _CODES if re.search(words, text)), "bad_argument")
+
+
+def progress_text(call: Call) -> str:
+    """How far a call is, in words."""
+    said = call.said
+    return said.message if said.done is None or said.total is None else f"{said.message} {said.done}/{said.total}"
+
+
+def _picture(result: Any) -> CallToolResult:
+    plain = to_plain(result) if not isinstance(result, bytes) else {}
+    png = result if isinstance(result, bytes) else Path(plain["path"]).read_bytes()
+    image = ImageContent(type="image", data=base64.b64encode(png).decode("ascii"), mime_type="image/png")
+    lines: list[ContentBlock] = [TextContent(type="text", text=summary(clean_all(plain)))] if plain else []
+    return CallToolResult(content=[*lines, image])
+
+
+def _fit(tool: Tool, told: dict[str, Any], root: Path) -> tuple[dict[str, Any], list[ContentBlock]]:
+    """`told` cut to what clients pass on whole; then all of it lies in a file that it names."""
+    if _size(told) <= INLINE:
+        return told, []
+    cut = json.loads(json.dumps(told))
+    lengths: dict[str, int] = {}
+    while _size(cut) > INLINE - ROOM_FOR_LINK and _cut_largest(cut, lengths):
+        pass
+    cut |= {"truncated": True, "lengths": lengths}
+    try:
+        path = _write_whole(tool, told, root)
+    except OSError as error:
+        cut["warnings"] = [*cut["warnings"], f"the whole result could not be saved: {error.strerror}"]
+        return cut, []
+    cut["whole"] = str(path)
+    uri = f"hotkernel://result/{path.stem}"
+    return cut, [ResourceLink(type="resource_link", uri=uri, name=path.name, mime_type="application/json",
+                              description="the whole result")]
+
+
+def _cut_largest(told: dict[str, Any], lengths: dict[str, int]) -> bool:
+    """Halve the largest list, or empty the largest object once no list is left to cut; false when nothing is."""
+    parts = _parts(told)
+    lists = [part for part in parts if isinstance(part[2], list) and len(part[2]) > FEWEST]
+    objects = [part for part in parts if isinstance(part[2], dict) and len(part[1]) == 1 and part[0] > 1000]
+    if not lists and not objects:
+        return False
+    _, where, value = max(lists or objects, key=lambda part: part[0])
+    holder: Any = told
+    for step in where[:-1]:
+        holder = holder[step]
+    lengths.setdefault(".".join(map(str, where)), len(value))
+    holder[where[-1]] = value[: max(FEWEST, len(value) // 2)] if isinstance(value, list) else {}
+    return True
+
+
+def _parts(value: Any, where: tuple[Any, ...] = ()) -> list[tuple[int, tuple[Any, ...], Any]]:
+    if not isinstance(value, (dict, list)):
+        return []
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = [part for key, item in inner for part in _parts(item, (*where, key))]
+    return [(_size(value), where, value), *found] if where else found
+
+
+def _write_whole(tool: Tool, told: Mapping[str, Any], root: Path) -> Path:
+    folder = root / WHOLE_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    path = folder / f"{tool.name}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}.json"
+    path.write_text(json.dumps(told, indent=1), encoding="utf-8")
+    return path
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
