@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 from hotkernel.schema.roofline import (
-    VALID_DAYS,
     BandwidthPoint,
     Bound,
     Calibration,
@@ -95,17 +93,6 @@ def measured_peaks(
     gbps = highest_gbps(calibration) if moved_bytes is None else ceiling_gbps(calibration, moved_bytes, read_share)
     return MeasuredPeaks(gbps, rate.burst_tflops if rate else None,
                          f"this card's calibration of {calibration.made_at}, driver {calibration.driver}")
-
-
-def is_expired(calibration: Calibration, now: datetime) -> bool:
-    """Whether it is older than it may be, or says that it comes from the future."""
-    age = now - _moment(calibration.made_at)
-    return age > timedelta(days=VALID_DAYS) or age < timedelta(days=-1)
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _attainable_ms(flops: float | None, bytes_: float | None, tflops: float | None, gbps: float | None) -> float | None:

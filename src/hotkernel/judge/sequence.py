@@ -21,6 +21,7 @@ LATER_ALPHA = 0.0005  # all later looks together: the k-th spends 1/(k(k+1)) of 
 MIN_GAIN = math.log(1.005)  # half a percent: less is not worth a change
 EQUIVALENT = math.log(1.01)
 SMALLEST_SD = 1e-4  # pairs that agree closer than 0.01 % do so by chance, or by a clock's coarseness
+LARGEST_LOG = 700.0  # of a number that a float can hold
 INTERVAL_ALPHA = 0.005  # at each end: 99 % inside
 
 
@@ -69,7 +70,7 @@ class Estimate:
     def smallest_effect_pct(self, alpha: float) -> float | None:
         """The least gain that a test of chance `alpha` would have seen with this spread, in percent."""
         reach = self.reach(alpha)
-        return None if reach is None else 100 * (_exp(max(reach, MIN_GAIN)) - 1)
+        return None if reach is None else 100 * math.expm1(min(max(reach, MIN_GAIN), LARGEST_LOG))
 
 
 def estimate(pairs: Sequence[Pair]) -> Estimate:
@@ -125,4 +126,4 @@ def looks_within(pairs: int) -> tuple[int, ...]:
 
 def _exp(log: float) -> float:
     """Its exponential, short of what a float can hold: two wild pairs have an interval without end."""
-    return math.exp(max(-700.0, min(log, 700.0)))
+    return math.exp(max(-LARGEST_LOG, min(log, LARGEST_LOG)))

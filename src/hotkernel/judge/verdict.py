@@ -103,7 +103,7 @@ def decide_over_incumbent(evidence: Evidence) -> Verdict | None:
     if not any(pair.stage is Stage.CONFIRMATION for pair in pairs):
         return None
     found = sequence.estimate(pairs)
-    reason = f"{wording.difference(found)} than the best so far, over {wording.count(len(pairs), 'pair')}"
+    reason = f"against the best so far: {wording.difference(found)}, by {wording.count(len(pairs), 'pair')}"
     finding = sequence.look(found, INCUMBENT_ALPHA)
     if finding is Finding.FASTER and _shows_in_long_batches(pairs):
         return _timed(VerdictKind.FASTER, reason, found)
@@ -125,7 +125,8 @@ def decide_scripts(
     if baseline is None or candidate is None or min(baseline.min_ms, candidate.min_ms) <= 0:
         return Verdict(VerdictKind.INVALID, "a side printed no time above zero", rule="no_time")
     speedup = baseline.mean_ms / candidate.mean_ms
-    said = f"self-reported {wording.difference(Estimate((), math.log(speedup), None))} of n={baseline.n}+{candidate.n}"
+    said = wording.difference(Estimate((), math.log(speedup), None))
+    said = f"{said} by the scripts' own clocks (n={baseline.n} and {candidate.n})"
     if baseline.std_ms is None or candidate.std_ms is None:
         return Verdict(VerdictKind.INCONCLUSIVE, f"{said}: one run a side has no spread", speedup=speedup)
     allowed_ms = 2 * math.sqrt(baseline.std_ms**2 / baseline.n + candidate.std_ms**2 / candidate.n)
