@@ -20,8 +20,15 @@ def measured(mean_ms: float, n: int = 7, std_ms: float = 0.0002) -> Measurement:
     return Measurement(n, mean_ms, std_ms, min(samples), max(samples), mean_ms, samples)
 
 
-def compared(verdict: str = "faster", speedup: float | None = 1.5, *, number: int = 0, spread: float = 0.01,
-             source: str | None = None, **given: Any) -> Comparison:
+def compared(
+    verdict: str = "faster",
+    speedup: float | None = 1.5,
+    *,
+    number: int = 0,
+    spread: float = 0.01,
+    source: str | None = None,
+    **given: Any,
+) -> Comparison:
     """A comparison of the target `rms`, verified on an H200 unless `given` says otherwise."""
     kind = VerdictKind(verdict)
     refused = kind in (VerdictKind.INCORRECT, VerdictKind.INVALID)
@@ -44,18 +51,24 @@ def compared(verdict: str = "faster", speedup: float | None = 1.5, *, number: in
         "gpu": "NVIDIA H200",
         "gpu_uuid": UUID,
         "power_limit_w": 700.0,
-        "sources": {"baseline": Source("rms_baseline.py", "b" * 64),
-                    "candidate": Source("rms_candidate.py", hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), text)},
+        "sources": {
+            "baseline": Source("rms_baseline.py", "b" * 64),
+            "candidate": Source("rms_candidate.py", hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), text),
+        },
     }
     return Comparison(**{**values, **given})
 
 
 def self_reported(verdict: str = "faster", speedup: float | None = 1.5, **given: Any) -> Comparison:
     """What a pair of scripts says of itself."""
-    return compared(verdict, speedup, **{"assurance": "self_reported", "self_reported": True, "interval_99": None, **given})
+    return compared(
+        verdict, speedup, **{"assurance": "self_reported", "self_reported": True, "interval_99": None, **given}
+    )
 
 
-def recorded(comparison: Comparison, *, second: int = 0, note: str = "", who: str = "ada", target: str = "rms") -> Record:
+def recorded(
+    comparison: Comparison, *, second: int = 0, note: str = "", who: str = "ada", target: str = "rms"
+) -> Record:
     return Record(target, f"2026-11-30T14:00:{second:02d}.000000+00:00", comparison, note, who)
 
 

@@ -66,8 +66,10 @@ def test_a_new_file_never_goes_over_another_where_there_are_no_links(tmp_path: P
 
 def test_many_writers_of_one_new_name_leave_one_whole_file(tmp_path: Path) -> None:
     path, written = tmp_path / "log.json", []
-    threads = [threading.Thread(target=lambda text=str(number) * 5000: written.append((files.write_new(path, text), text)))
-               for number in range(8)]
+    threads = [
+        threading.Thread(target=lambda text=str(number) * 5000: written.append((files.write_new(path, text), text)))
+        for number in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -80,15 +82,20 @@ def test_many_writers_of_one_new_name_leave_one_whole_file(tmp_path: Path) -> No
 def test_a_disk_that_fills_leaves_nothing_half_written(tmp_path: Path, write: object) -> None:
     path = tmp_path / "log.json"
 
-    answer = in_a_child(lambda: str(write(path, "x" * 100_000)),  # type: ignore[operator]
-                        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+    answer = in_a_child(
+        lambda: str(write(path, "x" * 100_000)),  # type: ignore[operator]
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )
 
-    assert answer.startswith("ToolError") and "larger than this process may write" in answer
+    assert answer.startswith("ToolError")
+    assert "larger than this process may write" in answer
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_keeps_what_stood_there_and_says_that_it_is_full(tmp_path: Path) -> None:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
+    )
     if mounted.returncode != 0:
         pytest.skip("mounting a small disk needs root")
     try:
@@ -107,7 +114,9 @@ def test_a_folder_that_may_not_be_written_says_so(open_folder: Path) -> None:
 
     answer = in_a_child(lambda: str(files.write_whole(open_folder / "log.json", "{}")), as_nobody=True)
 
-    assert answer.startswith("ToolError") and "no permission" in answer and str(open_folder) in answer
+    assert answer.startswith("ToolError")
+    assert "no permission" in answer
+    assert str(open_folder) in answer
     assert list(open_folder.iterdir()) == []
 
 
@@ -118,17 +127,20 @@ def test_a_file_where_a_folder_should_be_is_refused_in_words(tmp_path: Path) -> 
         files.write_whole(tmp_path / "results" / "rms" / "log.json", "{}")
 
 
-@pytest.mark.parametrize(("content", "why"), [
-    (b"", "no JSON"),
-    (b'{"a": 1', "no JSON"),
-    (b'{"a": NaN}', "NaN"),
-    (b'{"a": -Infinity}', "Infinity"),
-    (b'{"a": 1e999}', "no finite number"),
-    (b"[1]", "holds a list"),
-    (b'{"a": "\xff"}', "not UTF-8"),
-    (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deep"),
-    (b'{"a": ' + b"9" * 5000 + b"}", "no JSON"),
-])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "no JSON"),
+        (b'{"a": 1', "no JSON"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": -Infinity}', "Infinity"),
+        (b'{"a": 1e999}', "no finite number"),
+        (b"[1]", "holds a list"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deep"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "no JSON"),
+    ],
+)
 def test_what_is_no_json_object_is_refused_with_its_reason(tmp_path: Path, content: bytes, why: str) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
@@ -166,7 +178,9 @@ def test_a_lock_keeps_the_second_holder_out_until_the_first_is_done(tmp_path: Pa
     assert order == ["first", "second"]
 
 
-def test_a_lock_that_is_never_let_go_of_ends_the_wait_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_never_let_go_of_ends_the_wait_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.1)
 
     def try_it() -> str:
@@ -176,4 +190,5 @@ def test_a_lock_that_is_never_let_go_of_ends_the_wait_with_an_error(tmp_path: Pa
     with files.locked(tmp_path / "x.lock"):
         answer = in_a_child(try_it)
 
-    assert answer.startswith("ToolError") and "another hotkernel held" in answer
+    assert answer.startswith("ToolError")
+    assert "another hotkernel held" in answer

@@ -22,7 +22,9 @@ def candidate(x, w):
 '''
 
 
-def key(candidate: object = SOURCE, baseline: str = "b" * 64, contract: str = "c" * 64, card: str = "cpu") -> ledger.Key:
+def key(
+    candidate: object = SOURCE, baseline: str = "b" * 64, contract: str = "c" * 64, card: str = "cpu"
+) -> ledger.Key:
     return ledger.key_of(baseline_sha256=baseline, contract_sha256=contract, card=card, candidate=candidate)  # type: ignore[arg-type]
 
 
@@ -30,25 +32,31 @@ def pairs(*ratios: float) -> tuple[Pair, ...]:
     return tuple(Pair(Stage.LOOK, number, ratio, 0.001, 8) for number, ratio in enumerate(ratios))
 
 
-@pytest.mark.parametrize("same", [
-    b"import torch\ndef candidate(x, w):\n  y=x*16\n  return y*w",
-    SOURCE.replace(b"# comment", b"# another try"),
-    SOURCE.replace(b"Scale x.", b"Scale x, again."),
-    SOURCE.replace(b"\n", b"\r\n"),
-    SOURCE.replace(b"    y =", b"    pass\n    'nothing'; 5; ...\n    y ="),
-    b"\xef\xbb\xbf" + SOURCE,
-])
+@pytest.mark.parametrize(
+    "same",
+    [
+        b"import torch\ndef candidate(x, w):\n  y=x*16\n  return y*w",
+        SOURCE.replace(b"# comment", b"# another try"),
+        SOURCE.replace(b"Scale x.", b"Scale x, again."),
+        SOURCE.replace(b"\n", b"\r\n"),
+        SOURCE.replace(b"    y =", b"    pass\n    'nothing'; 5; ...\n    y ="),
+        b"\xef\xbb\xbf" + SOURCE,
+    ],
+)
 def test_a_change_that_changes_nothing_is_no_new_try(same: bytes) -> None:
     assert key(same) == key()
 
 
-@pytest.mark.parametrize("other", [
-    SOURCE.replace(b"0x10", b"16.0"),
-    SOURCE.replace(b"0x10", b"17"),
-    SOURCE.replace(b"y * w", b"y / w").replace(b"y *\n", b"y /\n"),
-    SOURCE + b"\nX = 1\n",
-    SOURCE.replace(b"def candidate(x, w)", b"def candidate(w, x)"),
-])
+@pytest.mark.parametrize(
+    "other",
+    [
+        SOURCE.replace(b"0x10", b"16.0"),
+        SOURCE.replace(b"0x10", b"17"),
+        SOURCE.replace(b"y * w", b"y / w").replace(b"y *\n", b"y /\n"),
+        SOURCE + b"\nX = 1\n",
+        SOURCE.replace(b"def candidate(x, w)", b"def candidate(w, x)"),
+    ],
+)
 def test_a_real_change_is_a_new_try(other: bytes) -> None:
     assert key(other).candidate != key().candidate
     assert key(other).target == key().target
@@ -60,10 +68,18 @@ def test_baseline_contract_and_card_are_each_part_of_the_target() -> None:
     assert len(targets) == 4
 
 
-@pytest.mark.parametrize("content", [
-    b"__global__ void k(float* x) {}", b"\0", b"def f(:\n", b"x = " + b"(" * 3000 + b")" * 3000, b"-" * 50_000 + b"1",
-    b"\xff\xfe\x00", b"# coding: klingon\n",
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"__global__ void k(float* x) {}",
+        b"\0",
+        b"def f(:\n",
+        b"x = " + b"(" * 3000 + b")" * 3000,
+        b"-" * 50_000 + b"1",
+        b"\xff\xfe\x00",
+        b"# coding: klingon\n",
+    ],
+)
 def test_what_is_no_python_counts_by_its_bytes(content: bytes) -> None:
     assert ledger.normalised(content) is None
     assert key(content) == key(bytes(content))
@@ -113,7 +129,9 @@ def test_two_verifies_that_end_at_once_lose_no_pair(tmp_path: Path) -> None:
         thread.join(60)
 
     assert answers == ["done"] * 3
-    assert sorted(pair.log_ratio for pair in ledger.earlier(tmp_path, key())) == sorted([float(n) for n in range(10)] * 3)
+    assert sorted(pair.log_ratio for pair in ledger.earlier(tmp_path, key())) == sorted(
+        [float(n) for n in range(10)] * 3
+    )
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"pairs": 5}', '{"pairs": [], "schema": 99}'])

@@ -1,0 +1,149 @@
+"""Draws LEADERBOARD.md from the logs and from nothing else, byte for byte the same; the one place that rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hotkernel.records import files, markdown, store
+from hotkernel.records.markdown import UNKNOWN, cell
+from hotkernel.records.store import Shelf
+from hotkernel.schema.record import Logged, Superseded
+from hotkernel.schema.verdict import Measurement, VerdictKind
+
+NAME = "LEADERBOARD.md"
+REBUILDS = 5  # each sees the logs that came while the one before it was drawn
+
+_HEAD = """# Leaderboard
+
+<!-- Drawn by `hotkernel record` from the logs under results/. Nobody edits it: the next record overwrites it. -->
+
+A speedup, with its 99 % interval, stands only where the verdict is `faster`. A mean is of one call; n counts samples.
+"""
+_SELF_REPORTED = """## Self-reported
+
+These scripts timed and checked themselves. Nothing here is verified, and none of it counts above.
+"""
+_SUPERSEDED = """## Superseded
+
+Logs of older timing protocols, as they were written. They are not comparable with the rows above and do not count.
+"""
+_COLUMNS = ("Target", "GPU", "Power", "Baseline mean (n)", "Candidate mean (n)", "Speedup", "Share of ceiling",
+            "Assurance", "What changed", "Date", "Commit", "Who")
+_OLD_COLUMNS = ("Target", "Superseded", "Baseline mean", "Candidate mean", "Speedup then", "What changed", "Date",
+                "Who")
+_WITHOUT_SPEEDUP = {
+    VerdictKind.SLOWER: "no gain", VerdictKind.INCONCLUSIVE: "no gain",
+    VerdictKind.INCORRECT: "incorrect", VerdictKind.INVALID: "invalid",
+}
+
+
+def rebuild(base: Path) -> tuple[Path, Shelf]:
+    """Draw `base`/LEADERBOARD.md anew from every log under `base`/results; the file and what it was drawn from.
+
+    A record that another process adds meanwhile is on it too. Raises ToolError where the disk refuses.
+    """
+    path = base / NAME
+    for _ in range(REBUILDS):
+        seen = store.log_names(base)
+        shelf = store.read(base)
+        text = draw(shelf)
+        if not _holds(path, text):
+            files.write_whole(path, text)
+        if store.log_names(base) == seen:
+            break
+    return path, shelf
+
+
+def draw(shelf: Shelf) -> str:
+    """The board's text."""
+    verified = [each for each in shelf.records if each.record.is_verified]
+    claimed = [each for each in shelf.records if not each.record.is_verified]
+    parts = [_HEAD, "\n".join(markdown.table(_COLUMNS, _rows(verified))) if verified else "No record yet."]
+    if claimed:
+        parts += ["\n" + _SELF_REPORTED, "\n".join(markdown.table(_COLUMNS, _rows(claimed)))]
+    if shelf.superseded:
+        parts += ["\n" + _SUPERSEDED, "\n".join(markdown.table(_OLD_COLUMNS, _old_rows(shelf.superseded)))]
+    return "\n".join(parts) + "\n"
+
+
+def row(logged: Logged) -> str:
+    """One record's line of the board."""
+    record, found = logged.record, logged.record.comparison
+    measured_as = f" (measured as {found.target})" if found.target != record.target else ""
+    return markdown.row((
+        cell(record.target + measured_as, 120),
+        cell(found.gpu or found.device, 60),
+        f"{found.power_limit_w:.0f} W" if found.power_limit_w is not None else UNKNOWN,
+        _mean(found.baseline),
+        _mean(found.candidate),
+        _speedup(logged),
+        f"{found.ceiling_share_pct:.1f} %" if found.ceiling_share_pct is not None else UNKNOWN,
+        cell(found.assurance, 20),
+        _changed(record.note, logged.log),
+        cell(found.timestamp[:10], 10),
+        cell(record.commit, 12),
+        cell(record.who, 40),
+    ))
+
+
+def _rows(records: Iterable[Logged]) -> list[str]:
+    """Target by target and card by card, the fastest first, then the others from old to new."""
+    def place(each: Logged) -> tuple[object, ...]:
+        found = each.record.comparison
+        gain = found.speedup if found.verdict is VerdictKind.FASTER and found.speedup else 0.0
+        return each.record.target, found.gpu or found.device, -gain, each.record.timestamp, each.log
+
+    return [row(each) for each in sorted(records, key=place)]
+
+
+def _old_rows(superseded: Iterable[Superseded]) -> list[str]:
+    return [
+        markdown.row((
+            cell(each.target, 64),
+            cell(each.reason, 60),
+            _ms(each.baseline_ms),
+            _ms(each.candidate_ms),
+            f"{each.speedup:.3f}×" if each.speedup is not None and each.verdict == "faster" else cell(each.verdict, 20),
+            _changed(each.note, each.log),
+            cell(each.timestamp[:10], 10),
+            cell(each.who, 40),
+        ))
+        for each in sorted(superseded, key=lambda each: (each.target, each.reason, each.log))
+    ]
+
+
+def _speedup(logged: Logged) -> str:
+    found = logged.record.comparison
+    if found.verdict is not VerdictKind.FASTER or found.speedup is None:
+        return _WITHOUT_SPEEDUP.get(found.verdict, UNKNOWN)
+    if found.interval_99 is None or len(found.interval_99) != 2:
+        return f"{found.speedup:.3f}×"
+    low, high = found.interval_99
+    return f"{found.speedup:.3f}× ({low:.3f}–{high:.3f})"
+
+
+def _mean(measured: Measurement | None) -> str:
+    return f"{_ms(measured.mean_ms)} ({measured.n})" if measured else UNKNOWN
+
+
+def _ms(value: float | None) -> str:
+    """Four digits that count, never an exponent: a call takes from 2 us to minutes."""
+    if value is None:
+        return UNKNOWN
+    digits = 4 - len(str(int(abs(value)))) if abs(value) >= 1 else 3
+    while abs(value) < 1 and digits < 9 and abs(value) * 10**digits < 1000:
+        digits += 1
+    return f"{value:.{max(0, digits)}f} ms"
+
+
+def _changed(note: str, log: str) -> str:
+    text = cell(note, 120)
+    return markdown.link("log" if text == UNKNOWN else text, log)
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode("utf-8")
+    except OSError:
+        return False
