@@ -1,0 +1,253 @@
+"""Adds up a torch.profiler trace, event by event: kernels, copies, operators; opens no file."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hotkernel.profilers import kernel_names
+from hotkernel.profilers.report import Findings, Tally, busy_length, idle_pct
+from hotkernel.schema.profile import OpRow
+
+TARGET_RANGE = "hotkernel_target"  # the contract puts it around the target's own calls
+TARGET_SCOPE = "the target's own calls"
+WHOLE_SCOPE = "the whole script"
+SHAPES_LIMIT = 8  # inputs of an operator that are shown
+NO_KERNEL = (
+    "no kernel in this trace: the work ran on the CPU, or the profiler recorded no GPU activity "
+    "(another CUPTI user such as nsys or DCGM holds it, or the driver denies it)"
+)
+
+_KERNEL = frozenset({"kernel"})
+_COPY = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+_CPU_OP = frozenset({"cpu_op", "operator"})
+_LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "runtime", "driver", "hip_runtime"})
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    """A kernel, copy or fill on the card."""
+
+    name: str
+    start: float
+    length: float
+    device: int | None
+    correlation: int | None
+    arguments: Mapping[str, Any]
+
+
+@dataclass
+class _Ops:
+    """One row's sums."""
+
+    calls: int = 0
+    cpu_us: float = 0.0
+    device_us: float = 0.0
+
+
+@dataclass
+class _Collected:
+    """What one pass over the events keeps."""
+
+    kernels: list[_Gpu] = field(default_factory=list)
+    copies: list[_Gpu] = field(default_factory=list)
+    ops: list[tuple[Any, float, float, tuple[str, tuple[str, ...]]]] = field(default_factory=list)
+    launches: dict[int, tuple[Any, float, bool]] = field(default_factory=dict)  # thread, time, of a graph
+    targets: list[tuple[float, float]] = field(default_factory=list)
+    negative: int = 0
+    untimed: int = 0
+
+
+def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, str | None]) -> Findings:
+    """The findings of a trace; where it has the target's range, of what was launched inside it alone."""
+    seen = _collect(events)
+    inside = _Inside(seen)
+    kernels = [one for one in seen.kernels if inside.holds_gpu(one)]
+    copies = [one for one in seen.copies if inside.holds_gpu(one)]
+    tally = Tally(unit_us=1.0)
+    for one in kernels:
+        launch = seen.launches.get(one.correlation) if one.correlation is not None else None
+        tally.add(one.name, one.start, one.length, device=one.device, facts=_facts(one.arguments),
+                  in_graph=bool(launch and launch[2]))  # fmt: skip
+    for one in copies:
+        moved = one.arguments.get("bytes")
+        tally.add_copy(one.name, one.start, one.length, one.device, moved if isinstance(moved, int) else None)
+    devices = tally.devices(device_names)
+    return Findings(
+        "torch", "trace", tally.rows(knows_graphs=bool(seen.launches)), tally.copies(), devices,
+        ops=_op_rows(seen, inside, kernels), gpu_idle_pct=idle_pct(devices),
+        reason=None if kernels else NO_KERNEL, warnings=_warnings(seen),
+        scope=TARGET_SCOPE if seen.targets else WHOLE_SCOPE,
+    )  # fmt: skip
+
+
+def _collect(events: Iterable[Mapping[str, Any]]) -> _Collected:
+    seen = _Collected()
+    for event in events:
+        kind = event.get("cat")
+        kind = kind.lower() if isinstance(kind, str) else ""  # `Kernel` in 2021, `kernel` since
+        if kind in _KERNEL or kind in _COPY:
+            _collect_gpu(seen, event, kind)
+        elif kind in _CPU_OP and event.get("ph", "X") == "X":
+            _collect_op(seen, event)
+        elif kind in _LAUNCH:
+            correlation, start = _arguments(event).get("correlation"), _number(event.get("ts"))
+            if isinstance(correlation, int) and start is not None:
+                is_graph = "GraphLaunch" in str(event.get("name"))
+                seen.launches[correlation] = ((event.get("pid"), event.get("tid")), start, is_graph)
+        elif event.get("name") == TARGET_RANGE and kind == "user_annotation":
+            start, length = _number(event.get("ts")), _number(event.get("dur"))
+            if start is not None and length is not None:
+                seen.targets.append((start, start + length))
+    return seen
+
+
+def _collect_gpu(seen: _Collected, event: Mapping[str, Any], kind: str) -> None:
+    start, length = _number(event.get("ts")), _number(event.get("dur"))
+    if length is None:
+        seen.untimed += 1
+        return
+    if length < 0:
+        seen.negative += 1
+        return
+    arguments = _arguments(event)
+    device = arguments.get("device", event.get("pid"))
+    correlation = arguments.get("correlation")
+    one = _Gpu(
+        str(event.get("name") or kernel_names.UNNAMED), start or 0.0, length,
+        device if isinstance(device, int) else None, correlation if isinstance(correlation, int) else None, arguments,
+    )  # fmt: skip
+    (seen.kernels if kind in _KERNEL else seen.copies).append(one)
+
+
+def _collect_op(seen: _Collected, event: Mapping[str, Any]) -> None:
+    start, length = _number(event.get("ts")), _number(event.get("dur"))
+    if start is None or length is None or length < 0:
+        return
+    shapes = _arguments(event).get("Input Dims") or _arguments(event).get("Input dims") or []
+    known = tuple(str(shape).replace(" ", "") for shape in shapes if shape) if isinstance(shapes, list) else ()
+    seen.ops.append(((event.get("pid"), event.get("tid")), start, start + length, (str(event.get("name")), known)))
+
+
+class _Inside:
+    """Whether something belongs to the target's own calls; everything does where no range was recorded."""
+
+    def __init__(self, seen: _Collected) -> None:
+        self._launches = seen.launches
+        self._spans = _merged(seen.targets)
+        self._starts = [start for start, _ in self._spans]
+
+    def holds(self, time: float) -> bool:
+        if not self._spans:
+            return True
+        at = bisect.bisect_right(self._starts, time) - 1
+        return at >= 0 and time <= self._spans[at][1]
+
+    def holds_gpu(self, one: _Gpu) -> bool:
+        """By the time of its launch, as the card runs behind; by its own start where the launch is not known."""
+        launch = self._launches.get(one.correlation) if one.correlation is not None else None
+        return self.holds(launch[1] if launch else one.start)
+
+
+def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _op_rows(seen: _Collected, inside: _Inside, kernels: Sequence[_Gpu]) -> tuple[OpRow, ...]:
+    """Operators by (name, shapes): inclusive CPU time, and the time of the kernels launched while they ran."""
+    launched: dict[Any, list[tuple[float, float]]] = defaultdict(list)
+    for one in kernels:
+        launch = seen.launches.get(one.correlation) if one.correlation is not None else None
+        if launch:
+            launched[launch[0]].append((launch[1], one.length))
+    sums: dict[tuple[str, tuple[str, ...]], _Ops] = defaultdict(_Ops)
+    threads: dict[Any, list[tuple[float, float, tuple[str, tuple[str, ...]]]]] = defaultdict(list)
+    for thread, start, end, key in seen.ops:
+        if inside.holds(start):
+            threads[thread].append((start, end, key))
+    outermost_us = 0.0
+    for thread, ops in threads.items():
+        _sum_thread(ops, sorted(launched.get(thread, [])), sums)
+        outermost_us += busy_length((start, end) for start, end, _ in ops)
+    kernel_us = sum(one.length for one in kernels)
+    rows = [_op_row(key, one, kernel_us, outermost_us) for key, one in sums.items()]
+    return tuple(sorted(rows, key=_op_weight))
+
+
+def _op_weight(row: OpRow) -> tuple[float, float, str, tuple[str, ...]]:
+    return (-(row.device_time_us or 0.0), -row.cpu_time_us, row.name, row.input_shapes)
+
+
+def _sum_thread(
+    ops: list[tuple[float, float, tuple[str, tuple[str, ...]]]], launches: list[tuple[float, float]],
+    sums: dict[tuple[str, tuple[str, ...]], _Ops],
+) -> None:  # fmt: skip
+    """One sweep over a thread in order of time, with the stack of operators that are open."""
+    for start, end, key in ops:
+        sums[key].calls += 1
+        sums[key].cpu_us += end - start
+    waiting = sorted(ops, key=lambda op: (op[0], -op[1]))
+    open_ops: list[tuple[float, tuple[str, tuple[str, ...]]]] = []
+    at = 0
+    for time, length in launches:
+        while at < len(waiting) and waiting[at][0] <= time:
+            open_ops.append((waiting[at][1], waiting[at][2]))
+            at += 1
+        open_ops = [op for op in open_ops if op[0] >= time]
+        for key in {key for _, key in open_ops}:  # an operator that calls itself counts a kernel once
+            sums[key].device_us += length
+
+
+def _op_row(key: tuple[str, tuple[str, ...]], one: _Ops, kernel_us: float, outermost_us: float) -> OpRow:
+    on_gpu = kernel_us > 0
+    time, total = (one.device_us, kernel_us) if on_gpu else (one.cpu_us, outermost_us)
+    shapes = [kernel_names.cut(shape, 60) for shape in key[1][:SHAPES_LIMIT]]
+    return OpRow(
+        name=kernel_names.cut(key[0]), input_shapes=tuple(shapes) + (("…",) if len(key[1]) > SHAPES_LIMIT else ()),
+        calls=one.calls, cpu_time_us=one.cpu_us, device_time_us=one.device_us if on_gpu else None,
+        avg_us=time / one.calls, pct=100 * time / total if total else None,
+    )  # fmt: skip
+
+
+def _facts(arguments: Mapping[str, Any]) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    for key in ("grid", "block"):
+        sizes = arguments.get(key)
+        if isinstance(sizes, list) and all(isinstance(size, int) for size in sizes):
+            facts[key] = tuple(sizes)
+    for key, spelled in (("registers_per_thread", "registers per thread"), ("shared_bytes", "shared memory")):
+        if isinstance(arguments.get(spelled), int):
+            facts[key] = arguments[spelled]
+    return facts
+
+
+def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    arguments = event.get("args")
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _warnings(seen: _Collected) -> tuple[str, ...]:
+    said = []
+    if seen.negative:
+        said.append(f"{seen.negative} GPU events with a negative duration were left out")
+    if seen.untimed:
+        said.append(f"{seen.untimed} GPU events without a duration were left out")
+    return tuple(said)
