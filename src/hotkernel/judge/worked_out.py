@@ -54,10 +54,13 @@ def from_properties(gpu: Gpu) -> GpuSpec:
     )
 
 
-def completed(spec: GpuSpec, sm_clock_mhz: int | None = None) -> GpuSpec:
-    """`spec` with rates worked out for the dtypes that its hardware has and no document gives."""
-    clock = spec.boost_mhz.value if spec.boost_mhz else sm_clock_mhz
-    sms = int(spec.sm_count.value) if spec.sm_count else None
+def completed(spec: GpuSpec, gpu: Gpu | None = None) -> GpuSpec:
+    """`spec` with rates worked out for the dtypes that its hardware has and no document gives.
+
+    `gpu` is the card itself, where it is here, for what the table does not say of it.
+    """
+    sms = int(spec.sm_count.value) if spec.sm_count else gpu.sm_count if gpu else None
+    clock = spec.boost_mhz.value if spec.boost_mhz else gpu.max_sm_clock_mhz if gpu else None
     rates = rates_of(spec.compute_capability, sms, clock, "GeForce" in spec.name)
     return dataclasses.replace(spec, tflops={**rates, **spec.tflops})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hotkernel.schema.roofline import CalibrationSummary, CardPeaks
+
 # NVML's clocks-event reasons (older drivers: throttle reasons), nvml.h of driver 580.
 THROTTLE_WORDS = {
     0x001: "gpu_idle",
@@ -119,3 +121,27 @@ class GpuList:
     def __post_init__(self) -> None:
         if bool(self.gpus) == (self.reason is not None):
             raise ValueError(f"{len(self.gpus)} cards and reason={self.reason!r} contradict each other")
+
+
+@dataclass(frozen=True)
+class GpuReport(Gpu):
+    """A card with what is known of its roofs."""
+
+    visible: bool = True  # false: CUDA_VISIBLE_DEVICES hides it
+    peaks: CardPeaks | None = None
+    calibration: CalibrationSummary | None = None
+    calibration_note: str | None = None  # why there is none
+
+
+@dataclass(frozen=True)
+class GpuInfo:
+    """The cards of this machine, or none and the reason."""
+
+    gpus: tuple[GpuReport, ...]
+    reason: str | None
+    fix: str | None
+    driver: str | None
+    cuda_version: str | None  # the newest CUDA this driver serves
+    platform: str
+    wsl: bool
+    warnings: tuple[str, ...] = ()

@@ -128,3 +128,59 @@ class Roofline:
     sources: dict[str, str] = field(default_factory=dict)  # of every peak above, by its name
     worked_out: bool = False
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CardPeaks:
+    """A card's data-sheet peaks at a glance; `roofline` gives each with its source."""
+
+    key: str
+    name: str
+    worked_out: bool
+    tflops: dict[str, float]
+    bandwidth_gbps: float | None
+    l2_bytes: float | None
+    shared_per_block_bytes: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CalibrationSummary:
+    """A calibration at a glance: the highest point of each curve, and the rates."""
+
+    made_at: str
+    quick: bool
+    error_pct: float
+    highest_gbps: dict[str, float]  # by operation
+    burst_tflops: dict[str, float]  # by dtype
+    sustained_tflops: dict[str, float]
+    launch_gap_us: float | None
+    l2_copy_gbps: float | None
+    aa_noise_pct: float | None
+
+
+@dataclass(frozen=True)
+class PlottedKernel:
+    """One kernel on the plot: its work, and the time it took."""
+
+    name: str
+    flops: float
+    bytes: float
+    ms: float
+
+    def __post_init__(self) -> None:
+        if not (self.flops > 0 and self.bytes > 0 and self.ms > 0):
+            raise ValueError(f"{self.name}: flops, bytes and ms must be above 0")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that was written: where, how large, and what it shows."""
+
+    path: str
+    bytes: int
+    media_type: str  # image/png or image/svg+xml
+    gpu: str
+    dtype: str
+    kernels: tuple[str, ...]  # those on it
+    notes: tuple[str, ...] = ()
