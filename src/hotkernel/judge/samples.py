@@ -17,7 +17,7 @@ from hotkernel.schema.verdict import Batch, Fill, Measurement, Pair, Plan, Side,
 # thermal 0x40, power brake 0x80. The software power cap 0x04 is steady state (docs/timing.md): flagged, not dropped.
 VOID_REASONS = 0x08 | 0x20 | 0x40 | 0x80
 SMALLEST_US = 0.001  # stands for a time that noise made zero or negative: a logarithm needs one, the floor refuses it
-TRIM_SHARE = 5  # one in five is cut at each end: one of eight values may be anything
+TRIM_SHARE = 4  # one in four is cut at each end: two of eight values may be anything
 NORMAL_99 = 2.5758293035489  # two-sided 99 % of a normal variable
 
 _Key = tuple[Stage, int]  # one pair of processes
@@ -252,7 +252,7 @@ def _long_log_ratio(both: Sequence[tuple[Value, Value]]) -> float | None:
 
 
 def trimmed_mean(numbers: Sequence[float]) -> float:
-    """The mean without the lowest and the highest fifth."""
+    """The mean without the lowest and the highest quarter."""
     cut = len(numbers) // TRIM_SHARE
     return statistics.fmean(sorted(numbers)[cut : len(numbers) - cut])
 
