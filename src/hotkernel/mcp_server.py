@@ -20,6 +20,7 @@ from hotkernel.mcp.jobs import Engine
 from hotkernel.mcp.prompts import Prompts
 from hotkernel.mcp.resources import Shelf
 from hotkernel.mcp.surroundings import Surroundings
+from hotkernel.mcp.tasks import Tasks
 from hotkernel.tool import Listed
 
 LEAVE_S = 2.0  # what a call may still clean up after the client has gone; its processes have their own end
@@ -31,13 +32,12 @@ def build(listed: Sequence[Listed], surroundings: Surroundings, engine: Engine) 
     door = Door(listed, surroundings, engine)
     shelf = Shelf(surroundings)
     prompts = Prompts(shelf)
-    return Server(
+    server: Server[Any] = Server(
         "hotkernel",
         version=__version__,
         title="hotkernel",
         instructions=INSTRUCTIONS,
         on_list_tools=door.list_tools,
-        on_call_tool=door.call_tool,
         on_list_resources=shelf.listing,
         on_list_resource_templates=shelf.templates,
         on_read_resource=shelf.read,
@@ -45,6 +45,8 @@ def build(listed: Sequence[Listed], surroundings: Surroundings, engine: Engine) 
         on_get_prompt=prompts.get,
         on_completion=prompts.complete,
     )
+    Tasks(door).install(server)
+    return server
 
 
 def main(listed: Sequence[Listed] | None = None) -> int:

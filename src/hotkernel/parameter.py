@@ -57,7 +57,7 @@ class Alias:
 
 # What a word means at every tool, unless the tool's own annotation says otherwise.
 _BOUNDS = {
-    "timeout": Bounds(1, 86_400),
+    "timeout": Bounds(0.1, 86_400),
     "n": Bounds(1, 1000),
     "top": Bounds(1, 1000),
     "warmup": Bounds(0, 1000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import os
 import sys
@@ -116,6 +117,41 @@ def flood(session: Session) -> Told:
     return Told({"bytes": len(finished.stdout)})
 
 
+def big(session: Session, rows: Annotated[int, "how many", Bounds(0, 100_000)] = 5000) -> Told:
+    """More rows than any client passes on."""
+    return Told({}, rows=tuple(Row(f"kernel_{number}", float(number)) for number in range(rows)))
+
+
+def outlast(session: Session) -> Told:
+    """A child that says something and then outlasts its time."""
+    code = "import time; print('half way', flush=True); time.sleep(600)"
+    session.job.run([sys.executable, "-S", "-c", code], timeout_s=0.5)
+    return Told({})
+
+
+def chatty(session: Session) -> Told:
+    """Print where only JSON belongs."""
+    print("this is no JSON")
+    os.write(1, b"nor is this\n")
+    return Told({})
+
+
+@dataclass(frozen=True)
+class Painted:
+    path: str
+
+
+def picture(session: Session) -> Painted:
+    """A picture of one point."""
+    session.root.mkdir(exist_ok=True)
+    path = session.root / "point.png"
+    path.write_bytes(base64.b64decode(_POINT))
+    return Painted(str(path))
+
+
+_POINT = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
 def nothing(session: Session) -> Told:
     """Do nothing at all."""
     return Told({}, pid=os.getpid())
@@ -133,6 +169,10 @@ SAMPLES = tuple(
         ("environment", "The child's environment", _READS, {}),
         ("verify", "Answer a verdict", Hints(), {}),
         ("flood", "Eight megabytes", _READS, {}),
+        ("big", "Too much", _READS, {}),
+        ("outlast", "A timeout", _READS, {}),
+        ("chatty", "Chatter", _READS, {}),
+        ("picture", "A picture", _READS, {"is_picture": True}),
         ("nothing", "Nothing", _READS, {}),
     )
 )

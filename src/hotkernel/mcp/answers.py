@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
 
@@ -39,12 +39,10 @@ _CODES = (
 
 
 def answer(call: Call, root: Path) -> CallToolResult:
-    """The answer of a call that has ended."""
-    if call.state is State.CANCELLED:
-        return failure(ToolError(f"{call.tool.name} was cancelled", fix="call it again when it is wanted"), "cancelled")
-    if call.error is not None:
-        return failure(call.error)
-    return success(call.tool, call.result, root)
+    """The answer of a call that has ended; the same however often it is asked for."""
+    if call.answer is None:
+        call.answer = _answer(call, root)
+    return cast(CallToolResult, call.answer)
 
 
 def success(tool: Tool, result: Any, root: Path) -> CallToolResult:
@@ -111,6 +109,14 @@ def progress_text(call: Call) -> str:
     """How far a call is, in words."""
     said = call.said
     return said.message if said.done is None or said.total is None else f"{said.message} {said.done}/{said.total}"
+
+
+def _answer(call: Call, root: Path) -> CallToolResult:
+    if call.state is State.CANCELLED:
+        return failure(ToolError(f"{call.tool.name} was cancelled", fix="call it again when it is wanted"), "cancelled")
+    if call.error is not None:
+        return failure(call.error)
+    return success(call.tool, call.result, root)
 
 
 def _picture(result: Any) -> CallToolResult:

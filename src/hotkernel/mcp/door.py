@@ -88,8 +88,7 @@ class Door:
             if tool is JOB:
                 return await self._job(JOB.read(given))
             wait_s = self.wait_s(tool, given)
-            arguments = tool.read(given)
-            self.surroundings.confine(tool, arguments)
+            arguments = self.check(tool, given)
         except ToolError as error:
             return answers.failure(error)
         if tool.listed.is_long:
@@ -109,6 +108,12 @@ class Door:
         if not tool.listed.is_long or "wait_s" not in given:
             return float(schemas.WAIT_S)
         return float(schemas.WAIT.read(given.pop("wait_s")))
+
+    def check(self, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call, read and confined; ToolError where they are refused."""
+        arguments = tool.read(given)
+        self.surroundings.confine(tool, arguments)
+        return arguments
 
     def start(self, tool: Tool, arguments: Mapping[str, Any]) -> Call:
         """Start a call whose arguments were checked."""

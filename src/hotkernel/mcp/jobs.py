@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import enum
 import itertools
 import logging
@@ -60,7 +61,10 @@ class Call:
     said: Said = field(default_factory=lambda: Said("started"))
     result: Any = None
     error: BaseException | None = None
+    answer: Any = None  # as it was told first, so that asking twice gives the same
     ended_s: float | None = None
+    started_at: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    updated_at: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
     @property
     def ran_s(self) -> float:
@@ -83,15 +87,16 @@ class Engine:
         loop = asyncio.get_running_loop()
 
         def say(message: str, done: int | None = None, total: int | None = None) -> None:
-            call.said = Said(message, done, total)
+            call.said, call.updated_at = Said(message, done, total), datetime.datetime.now(datetime.UTC)
 
         def work() -> None:
             try:
                 outcome = _run(tool, make_session(progress=say, job=job), arguments)
             finally:
                 job.end_all()
-            call.state, call.result, call.error = outcome
-            call.ended_s = time.monotonic()
+            call.ended_s, call.updated_at = time.monotonic(), datetime.datetime.now(datetime.UTC)
+            state, call.result, call.error = outcome
+            call.state = state  # last: whoever sees it finds the rest
             with contextlib.suppress(RuntimeError):  # the loop is closed: the server is leaving and nobody waits
                 loop.call_soon_threadsafe(call.ended.set)
 
