@@ -29,7 +29,7 @@ def parse(tool: Tool, argv: Sequence[str], *, program: str) -> CommandLine:
     options = vars(_parser(tool, program).parse_intermixed_args([_dashed(word) for word in typed]))
     as_json = options.pop("json")
     rest = options.pop(_REST)
-    free = [each for each in tool.required if each.name not in options]
+    free = [each for each in by_position(tool) if each.name not in options]
     if len(rest) > len(free):
         raise ArgumentError(f"{program}: too many arguments: {' '.join(rest[len(free):])}",
                             fix=f"see {program} --help")
@@ -37,6 +37,11 @@ def parse(tool: Tool, argv: Sequence[str], *, program: str) -> CommandLine:
     if after_dashes:
         options.update(_passed_on(tool, after_dashes, program))
     return CommandLine(tool.read(options), as_json)
+
+
+def by_position(tool: Tool) -> tuple[Parameter, ...]:
+    """The arguments that may be typed without their names: the required ones, or the first where none is required."""
+    return tool.required or tuple(each for each in tool.parameters[:1] if "string" in each.types)
 
 
 def option_names(parameter: Parameter) -> list[str]:
@@ -57,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(tool: Tool, program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
-        usage=f"{program} {''.join(f'{each.name.upper()} ' for each in tool.required)}[options]",
+        usage=f"{program} {''.join(f'{_placed(each)} ' for each in by_position(tool))}[options]",
         description=tool.text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -66,6 +71,11 @@ def _parser(tool: Tool, program: str) -> argparse.ArgumentParser:
         _add(parser, each)
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     return parser
+
+
+def _placed(parameter: Parameter) -> str:
+    name = parameter.name.rstrip("_").upper()
+    return name if parameter.is_required else f"[{name}]"
 
 
 def _add(parser: argparse.ArgumentParser, parameter: Parameter) -> None:

@@ -109,7 +109,7 @@ class Parameter:
         if self.bounds and self.bounds.high is not None:
             schema["maximum"] = self.bounds.high
         schema["description"] = self.help
-        if not self.is_required and self.default is not None:
+        if not self.is_required and self.default not in (None, ""):
             schema["default"] = self.default
         return schema
 

@@ -139,6 +139,7 @@ def chatty(session: Session) -> Told:
 @dataclass(frozen=True)
 class Painted:
     path: str
+    media_type: str
 
 
 def picture(session: Session) -> Painted:
@@ -146,10 +147,15 @@ def picture(session: Session) -> Painted:
     session.root.mkdir(exist_ok=True)
     path = session.root / "point.png"
     path.write_bytes(base64.b64decode(_POINT))
-    return Painted(str(path))
+    return Painted(str(path), "image/png")
 
 
 _POINT = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+def greet(session: Session, name: Annotated[str, "whom"] = "", n: Annotated[int, "how often"] = 1) -> Told:
+    """Greet somebody, or nobody."""
+    return Told({"name": name, "n": n})
 
 
 def nothing(session: Session) -> Told:
@@ -173,6 +179,7 @@ SAMPLES = tuple(
         ("outlast", "A timeout", _READS, {}),
         ("chatty", "Chatter", _READS, {}),
         ("picture", "A picture", _READS, {"is_picture": True}),
+        ("greet", "Greet", _READS, {}),
         ("nothing", "Nothing", _READS, {}),
     )
 )

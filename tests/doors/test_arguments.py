@@ -98,3 +98,9 @@ def test_a_command_line_that_makes_no_sense_is_refused(echo: Tool, typed: list[s
 def test_dashes_end_the_options_only_where_something_can_follow() -> None:
     with pytest.raises(ArgumentError, match="nothing can follow"):
         parse(find("nothing", SAMPLES), "--", "x")
+
+
+def test_where_nothing_is_required_the_first_argument_may_be_typed_alone() -> None:
+    assert parse(find("greet", SAMPLES), "you") == {"name": "you"}
+    with pytest.raises(ArgumentError, match="too many"):
+        parse(find("greet", SAMPLES), "you", "me")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from mcp_support import SAMPLE_SERVER, Raw, environment, processes_of, raw, unique_seconds, wait_until
@@ -67,7 +68,7 @@ def test_30_a_server_whose_parent_died_leaves_though_its_input_stays_open() -> N
         assert wait_until(lambda: processes_of(marker), 10)
         parent.kill()
         parent.wait(10)
-        assert wait_until(lambda: not processes_of(marker) and not os.path.exists(f"/proc/{server}"), 10)
+        assert wait_until(lambda: not processes_of(marker) and not Path(f"/proc/{server}").exists(), 10)
     finally:
         os.close(writing)
         parent.kill()

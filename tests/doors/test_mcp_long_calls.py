@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_23_progress_rises_and_comes_early(mode: str, tmp_path: Path) -> None:
     assert times[0] < 2
     assert list(values) == sorted(set(values))
     assert messages[0] == "waiting 0/3"
-    assert all(later - earlier <= 5 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier <= 5 for earlier, later in itertools.pairwise(times))
 
 
 @pytest.mark.parametrize("mode", ERAS.values())

@@ -16,8 +16,8 @@ from hotkernel.tools import find
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "hunter2", "GITHUB_TOKEN": "hunter2", "HF_TOKEN": "hunter2",
            "ANTHROPIC_API_KEY": "hunter2", "HOTKERNEL_API_KEY": "hunter2", "CUDA_PASSWORD": "hunter2",
            "DATABASE_URL": "hunter2", "SSH_AUTH_SOCK": "hunter2"}
-WANTED = {"CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/opt/lib", "TRITON_CACHE_DIR": "/tmp/t", "HOTKERNEL_PYTHON": "p",
-          "TORCH_HOME": "/t", "LC_ALL": "C.UTF-8", "CUDA_HOME": "/usr/local/cuda"}
+WANTED = {"CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/opt/lib", "TRITON_CACHE_DIR": "/tmp/t",
+          "HOTKERNEL_PYTHON": "p", "TORCH_HOME": "/t", "LC_ALL": "C.UTF-8", "CUDA_HOME": "/usr/local/cuda"}
 
 
 def call(name: str, arguments: dict[str, Any], root: Path, **variables: str) -> dict[str, Any]:
@@ -85,7 +85,8 @@ def test_38_what_the_user_names_is_passed(tmp_path: Path) -> None:
 
 
 def test_40_a_variable_that_the_client_did_not_expand_is_unset(tmp_path: Path) -> None:
-    surroundings = Surroundings.of({"HOTKERNEL_ROOTS": "${HOTKERNEL_ROOTS}", "HOTKERNEL_PYTHON": "${user_config.python}",
-                                    "CLAUDE_PROJECT_DIR": " ${CLAUDE_PROJECT_DIR} "}, tmp_path)
+    unexpanded = {"HOTKERNEL_ROOTS": "${HOTKERNEL_ROOTS}", "HOTKERNEL_PYTHON": "${user_config.python}",
+                  "CLAUDE_PROJECT_DIR": " ${CLAUDE_PROJECT_DIR} "}
+    surroundings = Surroundings.of(unexpanded, tmp_path)
     assert surroundings.roots == (tmp_path,)
     assert surroundings.environment == {}

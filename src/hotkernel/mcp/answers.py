@@ -120,11 +120,13 @@ def _answer(call: Call, root: Path) -> CallToolResult:
 
 
 def _picture(result: Any) -> CallToolResult:
-    plain = to_plain(result) if not isinstance(result, bytes) else {}
-    png = result if isinstance(result, bytes) else Path(plain["path"]).read_bytes()
+    plain = clean_all(to_plain(result))
+    text = TextContent(type="text", text=summary(plain))
+    if plain["media_type"] != "image/png":  # clients show no other kind: its path must do
+        return CallToolResult(content=[text])
+    png = Path(plain["path"]).read_bytes()
     image = ImageContent(type="image", data=base64.b64encode(png).decode("ascii"), mime_type="image/png")
-    lines: list[ContentBlock] = [TextContent(type="text", text=summary(clean_all(plain)))] if plain else []
-    return CallToolResult(content=[*lines, image])
+    return CallToolResult(content=[text, image])
 
 
 def _fit(tool: Tool, told: dict[str, Any], root: Path) -> tuple[dict[str, Any], list[ContentBlock]]:

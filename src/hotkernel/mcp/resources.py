@@ -25,7 +25,7 @@ from mcp_types import (
 import hotkernel
 from hotkernel.mcp.answers import WHOLE_FOLDER
 from hotkernel.mcp.surroundings import Surroundings
-from hotkernel.records import leaderboard, store
+from hotkernel.records import calibrations, leaderboard, store
 from hotkernel.records.state import state_dir
 from hotkernel.render import clean
 
@@ -123,7 +123,8 @@ class Shelf:
         return _text(board) if board.is_file() else "No leaderboard yet: record a verdict first.\n"
 
     def _calibrations(self) -> str:
-        return json.dumps({"calibrations": list(_read_all((self.state / "calibrations").glob("*.json")))}, indent=1)
+        kept = (self.state / calibrations.FOLDER).glob("*.json")
+        return json.dumps({"calibrations": list(_read_all(kept))}, indent=1)
 
 
 def _read_all(paths: Iterable[Path]) -> Iterable[Any]:

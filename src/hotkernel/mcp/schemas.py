@@ -14,15 +14,9 @@ from hotkernel.tool import Tool
 WAIT_S = 240  # Codex ends a call at 300 s whatever progress it reports
 WAIT = Parameter("wait_s", ("number",), "seconds to wait; then status is running and job fetches the rest",
                  default=WAIT_S, bounds=Bounds(0, 3600))
-# Beside each result's own keys.
-_ENVELOPE: dict[str, Any] = {
-    "schema_version": {"type": "integer"},
-    "status": {"type": "string"},
-    "warnings": {"type": "array"},
-    "truncated": {"type": "boolean"},
-}
-_RUNNING: dict[str, Any] = {"job": {"type": "string"}, "message": {"type": "string"}, "ran_s": {"type": "number"}}
-_CUT: dict[str, Any] = {"lengths": {"type": "object"}, "whole": {"type": "string"}}  # where something was left out
+# Beside each result's own keys: whether the call is done or still running, and then which job fetches the rest.
+_ENVELOPE: dict[str, Any] = {"schema_version": {"type": "integer"}, "status": {"type": "string"}}
+_RUNNING: dict[str, Any] = {"job": {"type": "string"}}
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -45,7 +39,7 @@ def output_schema(tool: Tool) -> dict[str, Any] | None:
     hints = typing.get_type_hints(tool.result)
     fields = [field.name for field in dataclasses.fields(tool.result)]
     own = {name: _brief(hints[name]) for name in fields}
-    properties = {**_ENVELOPE, **(_RUNNING if tool.listed.is_long else {}), **_CUT, **own}
+    properties = {**_ENVELOPE, **(_RUNNING if tool.listed.is_long else {}), **own}
     required = ["schema_version", "status", *([] if tool.listed.is_long else fields)]
     return {"type": "object", "properties": properties, "required": list(dict.fromkeys(required))}
 

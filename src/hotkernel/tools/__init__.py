@@ -22,7 +22,7 @@ LISTED = (
     _tool("doctor", "doctor", "What works on this machine, and how to fix the rest", Hints(idempotent=True),
           is_long=True),
     _tool("roofline", "gpu", "How fast this work could be on this card", _READS),
-    _tool("plot", "gpu", "The roofline as a picture", _READS, is_picture=True),
+    _tool("plot", "gpu", "The roofline as a picture", Hints(idempotent=True), is_picture=True),
     _tool("calibrate", "calibration", "Measure what this card really reaches", Hints(), is_long=True),
     _tool("torch_trace", "kernels", "Where a script's GPU time goes", _RUNS, "cwd", is_long=True),
     _tool("profile", "kernels", "Run a command under nsys or ncu", _RUNS, "cwd", "out_dir", is_long=True),
