@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 RAW = tomllib.loads((ROOT / "src/hotkernel/judge/gpu_specs.toml").read_text("utf-8"))
 TABLE = gpu_specs.table()
 SHARED_FIXTURES = ROOT.parent / "shared" / "fixtures" / "public" / "nvidia_smi"
-WORDS_AND_NAMES = {"name", "compute_capability", "driver_names", "aliases", "boards", "shares_host_memory", "techpowerup",
-                   "notes", "tflops"}
+NO_FIGURES = {"name", "compute_capability", "driver_names", "aliases", "boards", "shares_host_memory", "techpowerup",
+              "notes", "tflops"}
 
 
 def rate(spec: GpuSpec, dtype: str) -> float | None:
@@ -27,7 +27,7 @@ def rate(spec: GpuSpec, dtype: str) -> float | None:
 def figures() -> list[tuple[str, list]]:
     found = []
     for key, card in RAW["cards"].items():
-        found += [(f"{key}.{name}", raw) for name, raw in card.items() if name not in WORDS_AND_NAMES]
+        found += [(f"{key}.{name}", raw) for name, raw in card.items() if name not in NO_FIGURES]
         found += [(f"{key}.tflops.{dtype}", raw) for dtype, raw in card["tflops"].items()]
     return found
 
@@ -57,9 +57,9 @@ def test_a_source_names_the_page_of_the_card_itself():
 
 
 @pytest.mark.parametrize("words", [
-    "t4", "v100sxm", "a10", "a100pcie40", "a100pcie80", "a100sxm40", "a100sxm80", "a40", "a6000", "l4", "l40s", "rtx3090",
-    "rtx4070ti", "rtx4080", "rtx4090", "rtx5070ti", "rtx5080", "rtx5090", "rtx6000ada", "rtxpro6000", "h100pcie",
-    "h100sxm", "h100nvl", "h200sxm", "h200nvl", "gh200", "b200", "gb200", "gb10", "jetsonorin"])
+    "t4", "v100sxm", "a10", "a100pcie40", "a100pcie80", "a100sxm40", "a100sxm80", "a40", "a6000", "l4", "l40s",
+    "rtx3090", "rtx4070ti", "rtx4080", "rtx4090", "rtx5070ti", "rtx5080", "rtx5090", "rtx6000ada", "rtxpro6000",
+    "h100pcie", "h100sxm", "h100nvl", "h200sxm", "h200nvl", "gh200", "b200", "gb200", "gb10", "jetsonorin"])
 def test_the_table_holds_the_card(words):
     assert gpu_specs.of_words(words) is TABLE[words]
 
@@ -230,7 +230,8 @@ def test_an_unknown_card_is_worked_out_from_its_own_properties_and_says_so():
 
 
 def test_a_geforce_that_is_worked_out_gets_the_rates_of_fp32_accumulation():
-    laptop = Gpu(0, name="NVIDIA GeForce RTX 4090 Laptop GPU", compute_capability="8.9", sm_count=76, max_sm_clock_mhz=2040)
+    laptop = Gpu(0, name="NVIDIA GeForce RTX 4090 Laptop GPU", compute_capability="8.9", sm_count=76,
+                 max_sm_clock_mhz=2040)
     spec = worked_out.from_properties(laptop)
 
     assert spec.tflops["bf16"].value == pytest.approx(76 * 512 * 2.04 / 1000)

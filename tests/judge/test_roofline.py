@@ -199,7 +199,8 @@ def test_a_calibration_and_a_roofline_survive_json():
     assert from_plain(Roofline, to_plain(result)) == result
 
 
-KERNELS = (PlottedKernel("baseline <eager & slow>", 2.7e8, 1.34e8, 0.4635), PlottedKernel("matmul", 1.7e10, 2.5e7, 0.0252))
+KERNELS = (PlottedKernel("baseline <eager & slow>", 2.7e8, 1.34e8, 0.4635),
+           PlottedKernel("matmul", 1.7e10, 2.5e7, 0.0252))
 
 
 def test_the_plot_is_well_formed_svg_with_both_roofs_and_every_kernel():
@@ -220,8 +221,8 @@ def test_everything_on_the_plot_lies_inside_it(key):
     wild = (PlottedKernel("slow", 1.0, 1e9, 1e3), PlottedKernel("dense", 1e15, 1e3, 1e-3))
     for shape in roofline_plot.drawing(roofs, (*KERNELS, *wild)):
         if isinstance(shape, roofline_plot.Line):
-            assert {shape.x1, shape.x2} <= {x for x in (shape.x1, shape.x2) if 79 <= x <= 931}
-            assert {shape.y1, shape.y2} <= {y for y in (shape.y1, shape.y2) if 59 <= y <= 531}
+            assert all(79 <= x <= 931 for x in (shape.x1, shape.x2))
+            assert all(59 <= y <= 531 for y in (shape.y1, shape.y2))
         elif isinstance(shape, roofline_plot.Dot):
             assert 79 <= shape.x <= 931
             assert 59 <= shape.y <= 531

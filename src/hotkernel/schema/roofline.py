@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 
 CALIBRATION_SCHEMA = 1  # raised when a saved calibration changes its meaning
@@ -26,7 +27,7 @@ class Figure:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if not self.source or not self.value > 0:
+        if not self.source or not 0 < self.value < math.inf:
             raise ValueError(f"a figure of {self.value} with source={self.source!r}")
 
 
@@ -58,7 +59,7 @@ class BandwidthPoint:
     gbps: float
 
     def __post_init__(self) -> None:
-        if self.moved_bytes <= 0 or not self.gbps > 0:
+        if self.moved_bytes <= 0 or not 0 < self.gbps < math.inf:
             raise ValueError(f"{self.gbps} GB/s over {self.moved_bytes} bytes")
 
 
@@ -169,7 +170,7 @@ class PlottedKernel:
     ms: float
 
     def __post_init__(self) -> None:
-        if not (self.flops > 0 and self.bytes > 0 and self.ms > 0):
+        if not all(0 < number < math.inf for number in (self.flops, self.bytes, self.ms)):
             raise ValueError(f"{self.name}: flops, bytes and ms must be above 0")
 
 

@@ -241,7 +241,7 @@ def _kernel(text: str) -> PlottedKernel:
         return PlottedKernel(name or "kernel", flops, moved_bytes, ms)
     except ValueError:
         raise ToolError(f"{text[:80]!r} is no kernel",
-                        fix="write name:flops:bytes:ms with numbers above 0, as in rmsnorm:2.7e8:1.34e8:0.036") from None
+                        fix="write name:flops:bytes:ms, numbers above 0, as in rmsnorm:2.7e8:1.34e8:0.036") from None
 
 
 def _sides(session: Session, comparison_id: str) -> list[PlottedKernel]:
