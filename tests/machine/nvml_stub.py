@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ def library_folder() -> Path:
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("no C compiler for the stand-in of NVML")
     folder = Path(tempfile.mkdtemp(prefix="nvml-stub-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o", library, SOURCE], check=True, timeout=60
