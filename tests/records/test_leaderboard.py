@@ -278,3 +278,19 @@ def test_two_writers_without_a_common_lock_both_end_up_on_the_board(tmp_path: Pa
     assert answers == ["done", "done"]
     notes = {row[8][0] for row in cells_of((tmp_path / "LEADERBOARD.md").read_text(encoding="utf-8"))}
     assert notes == {f"note {number}" for number in (*range(5), *range(20, 25))}
+
+
+def test_a_log_that_comes_while_the_board_is_drawn_is_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, [1])
+    late, draw = [recorded(compared(number=2), second=2, note="late")], leaderboard.draw
+
+    def draw_slowly(shelf: Shelf) -> str:
+        if late:
+            store.write(tmp_path, late.pop())  # another process, between our reading and our writing
+        return draw(shelf)
+
+    monkeypatch.setattr(leaderboard, "draw", draw_slowly)
+    path, shelf = leaderboard.rebuild(tmp_path)
+
+    assert "[late](" in path.read_text(encoding="utf-8")
+    assert len(shelf.records) == 2

@@ -162,7 +162,7 @@ def test_foreign_and_broken_json_is_named_and_costs_no_record(tmp_path: Path) ->
         "h-nan.json": text.replace("1.5", "NaN"),
         "i-other-target.json": text.replace('"target": "rms"', '"target": "softmax"', 1),
         "j-huge.json": text.replace('"mean_ms": 0.054', '"mean_ms": 1' + "0" * 400),
-        "k-original.json": '{"verdict": "faster", "speedup": 2.0}',
+        "k-result-alone.json": '{"verdict": "faster", "speedup": 2.0}',
     }
     for name, content in bad.items():
         (folder / name).write_text(content, encoding="utf-8")
@@ -178,7 +178,6 @@ def test_foreign_and_broken_json_is_named_and_costs_no_record(tmp_path: Path) ->
         "results/rms/l-pipe.json",
     ]
     assert all(each.reason for each in shelf.skipped)
-    assert "superseded-" in next(each.reason for each in shelf.skipped if "k-original" in each.path)
 
 
 def test_profiles_hidden_files_and_folders_below_a_target_are_no_records(tmp_path: Path) -> None:
@@ -200,25 +199,30 @@ def test_no_results_at_all_is_an_empty_shelf(tmp_path: Path) -> None:
     assert store.read(tmp_path) == store.Shelf()
 
 
+# A log of the original system: its keys, with made-up figures.
+ORIGINAL = {
+    "target": "rms",
+    "note": "the original's",
+    "who": "bo",
+    "commit": "abc1234",
+    "recorded_at": "20250601-100000",
+    "verify": {
+        "verdict": "faster",
+        "speedup": 1.7,
+        "baseline": {"n": 7, "mean_ms": 0.06},
+        "candidate": {"n": 7, "mean_ms": 0.035},
+        "timestamp": "2025-06-01T10:00:00+0200",
+        "contract": {"protocol": 3},
+    },
+}
+
+
 def test_superseded_logs_of_any_form_are_listed_apart(tmp_path: Path) -> None:
     ours = store.write(tmp_path, recorded(compared(number=1), note="ours"))
     older = tmp_path / "results/rms/superseded-protocol-3"
     older.mkdir()
     (tmp_path / ours.log).rename(older / "a.json")
-    (older / "b.json").write_text(
-        json.dumps(
-            {
-                "verdict": "faster",
-                "speedup": 1.7,
-                "baseline": {"mean_ms": 0.06},
-                "candidate": {"mean_ms": 0.035},
-                "note": "the original's",
-                "who": "bo",
-                "timestamp": "2025-06-01T10:00:00",
-            }
-        ),
-        encoding="utf-8",
-    )
+    (older / "b.json").write_text(json.dumps(ORIGINAL), encoding="utf-8")
     (older / "c.json").write_text("{}", encoding="utf-8")
     (older / "d.json").write_text("{", encoding="utf-8")
 
@@ -243,3 +247,19 @@ def test_a_verified_log_of_another_protocol_never_counts_even_where_nobody_moved
 
     assert shelf.records == (scripts,)
     assert [(each.reason, each.target) for each in shelf.superseded] == [("protocol 3", "rms")]
+
+
+def test_the_originals_logs_are_listed_apart_where_they_lie(tmp_path: Path) -> None:
+    (tmp_path / "results/rms").mkdir(parents=True)
+    for name, contract in (("a.json", {"protocol": 3}), ("b.json", {})):
+        log = {**ORIGINAL, "verify": {**ORIGINAL["verify"], "contract": contract}}  # type: ignore[dict-item]
+        (tmp_path / "results/rms" / name).write_text(json.dumps(log), encoding="utf-8")
+
+    shelf = store.read(tmp_path)
+
+    assert (shelf.records, shelf.skipped) == ((), ())
+    assert [(each.target, each.reason, each.speedup) for each in shelf.superseded] == [
+        ("rms", "protocol 3", 1.7),
+        ("rms", "protocol unknown", 1.7),
+    ]
+    assert (shelf.superseded[0].baseline_ms, shelf.superseded[0].timestamp[:10]) == (0.06, "2025-06-01")

@@ -173,6 +173,9 @@ def test_keep_equal_revert_and_stop_follow_the_run(tmp_path: Path) -> None:
     assert [each.decision for each in results] == ["keep", "equal", "keep", "revert", "revert", "revert"]
     assert [each.stop for each in results] == [False] * 5 + [True]
     assert [each.best_speedup for each in results] == [None, 1.5, 1.5, 1.6, 1.6, 1.6]
+    assert [each.equivalent_to_best for each in results] == [False, True, False, False, False, False]
+    assert results[3].previous_best_log == Path(results[2].log).relative_to(tmp_path / "work").as_posix()
+    assert [each.rows for each in results] == [1, 2, 3, 4, 5, 6]
     assert results[-1].advice.endswith("Stop: 3 changes in a row did not beat the best")
 
 
@@ -355,5 +358,13 @@ def test_every_answer_can_be_said_in_json(tmp_path: Path) -> None:
     keys = set(to_plain(result))
 
     assert {"log", "leaderboard", "row", "keep", "advice"} <= keys
+    assert {
+        "speedup_cell",
+        "candidate_mean_ms",
+        "improved_on_best",
+        "equivalent_to_best",
+        "rows",
+        "superseded_rows",
+    } <= keys
     assert json.loads(json.dumps(to_plain(history(session(tmp_path)))))["total"] == 1
     assert dataclasses.is_dataclass(result)

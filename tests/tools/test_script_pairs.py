@@ -51,7 +51,11 @@ def script(folder: Path, name: str, times: list[float], extra: str = "", **chang
 
 
 def compare(folder: Path, baseline: str, candidate: str, **given: Any) -> Comparison:
-    environment = {"HOTKERNEL_PYTHON": sys.executable, "PATH": "/usr/bin:/bin"}
+    environment = {
+        "HOTKERNEL_PYTHON": sys.executable,
+        "PATH": "/usr/bin:/bin",
+        "HOTKERNEL_STATE_DIR": str(folder / "state"),
+    }
     return compare_scripts(
         Session(root=folder, environment=environment), candidate, baseline, **{"n": 3, "warmup": 1, **given}
     )

@@ -15,7 +15,6 @@ from typing import Any
 from hotkernel.errors import ToolError
 from hotkernel.machine.process import Finished, Job
 
-RAW_LIMIT = 2000  # characters of a line that is kept to be shown
 DETAIL_LIMIT = 2000
 _ROOFLINE_NAMES = ("min_bytes", "bytes", "flops")
 _HOW = 'print(json.dumps({"ms": milliseconds, "ok": is_right})) once, on a line of its own'
@@ -47,7 +46,7 @@ class Line:
     ms: float
     ok: bool | None  # null where the script does not say
     values: dict[str, Any]  # the whole JSON object
-    raw: str
+    length: int  # of the line, in characters
     after: int = 0  # lines that the script printed below it
 
     def numbers(self) -> dict[str, float | None]:
@@ -103,7 +102,7 @@ def _read(what: Script, finished: Finished) -> Line:
                           detail="\n".join(printed[place][:300] for place, _ in found[:5]))
     place, values = found[0]
     raw = printed[place]
-    return Line(_ms(what, values["ms"], raw), _ok(what, values.get("ok"), raw), values, raw[:RAW_LIMIT],
+    return Line(_ms(what, values["ms"], raw), _ok(what, values.get("ok"), raw), values, len(raw),
                 len(printed) - place - 1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hotkernel.schema.comparison import Comparison
-from hotkernel.schema.record import Advice, Basis, Decision, Record
+from hotkernel.schema.record import Advice, Basis, Decision, Logged, Record
 from hotkernel.schema.verdict import Measurement, VerdictKind
 
 CHANGES_BEFORE_STOP = 3  # in a row that do not beat the best
@@ -56,6 +56,15 @@ def run_best(records: Sequence[Record], target: str, card: str, who: str | None 
     run = [each for each in records if each.is_verified and each.target == target
            and card_of(each.comparison) == card and who in (None, each.who)]
     return _run_until(run).best
+
+
+def all_time_best(records: Sequence[Logged], this: Logged) -> Logged | None:
+    """The fastest `faster` row of anybody on this one's target and card, this one left out; measured on many days."""
+    rivals = [each for each in records if each.log != this.log and each.record.target == this.record.target
+              and each.record.is_verified == this.record.is_verified
+              and card_of(each.record.comparison) == card_of(this.record.comparison)
+              and each.record.comparison.verdict is VerdictKind.FASTER]
+    return min(rivals, key=_candidate_ms, default=None)
 
 
 def is_same_run(one: Record, other: Record) -> bool:
@@ -176,6 +185,11 @@ def _stop_reason(failed: int, share: float | None) -> str | None:
     if failed >= CHANGES_BEFORE_STOP:
         return f"{failed} changes in a row did not beat the best"
     return None
+
+
+def _candidate_ms(logged: Logged) -> float:
+    measured = logged.record.comparison.candidate
+    return measured.mean_ms if measured else math.inf
 
 
 def _sha256(comparison: Comparison, name: str) -> str | None:

@@ -77,7 +77,7 @@ def row(logged: Logged) -> str:
         f"{found.power_limit_w:.0f} W" if found.power_limit_w is not None else UNKNOWN,
         _mean(found.baseline),
         _mean(found.candidate),
-        _speedup(logged),
+        speedup_cell(logged),
         f"{found.ceiling_share_pct:.1f} %" if found.ceiling_share_pct is not None else UNKNOWN,
         cell(found.assurance, 20),
         _changed(record.note, logged.log),
@@ -85,6 +85,17 @@ def row(logged: Logged) -> str:
         cell(record.commit, 12),
         cell(record.who, 40),
     ))
+
+
+def speedup_cell(logged: Logged) -> str:
+    """What stands in the board's speedup column: a figure for `faster` alone."""
+    found = logged.record.comparison
+    if found.verdict is not VerdictKind.FASTER or found.speedup is None:
+        return _WITHOUT_SPEEDUP.get(found.verdict, UNKNOWN)
+    if found.interval_99 is None or len(found.interval_99) != 2:
+        return f"{found.speedup:.3f}×"
+    low, high = found.interval_99
+    return f"{found.speedup:.3f}× ({low:.3f}–{high:.3f})"
 
 
 def _rows(records: Iterable[Logged]) -> list[str]:
@@ -111,16 +122,6 @@ def _old_rows(superseded: Iterable[Superseded]) -> list[str]:
         ))
         for each in sorted(superseded, key=lambda each: (each.target, each.reason, each.log))
     ]
-
-
-def _speedup(logged: Logged) -> str:
-    found = logged.record.comparison
-    if found.verdict is not VerdictKind.FASTER or found.speedup is None:
-        return _WITHOUT_SPEEDUP.get(found.verdict, UNKNOWN)
-    if found.interval_99 is None or len(found.interval_99) != 2:
-        return f"{found.speedup:.3f}×"
-    low, high = found.interval_99
-    return f"{found.speedup:.3f}× ({low:.3f}–{high:.3f})"
 
 
 def _mean(measured: Measurement | None) -> str:

@@ -25,7 +25,7 @@ from hotkernel.schema.record import (
 )
 
 RESULTS = "results"
-SUPERSEDED = "superseded-"  # and a reason: a folder of a target with logs of an older protocol
+SUPERSEDED = "superseded"  # and a reason: a folder of a target with logs of an older protocol
 NAMES_TRIED = 1000  # records of one target within one second
 _DEVICE_NAMES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")  # no folder of Windows may be called so
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}")
@@ -83,27 +83,21 @@ def write(base: Path, record: Record) -> Logged:
 def read(base: Path) -> Shelf:
     """Everything under `base`/results; a file that cannot be read is named, never fatal."""
     results = base / RESULTS
-    records: list[Logged] = []
-    superseded: list[Superseded] = []
-    skipped: list[Skipped] = []
+    found: list[Logged | Superseded | Skipped] = []
     for path in _json_files(results):
         where = path.relative_to(base).as_posix()
         try:
-            if path.parent == results:
-                raise files.NotJson("a record lies in a folder of its target")
-            plain = files.read_object(path)
-            if path.parent.name.startswith(SUPERSEDED) and path.parent.parent != results:
-                superseded.append(_old(where, path, plain))
-            else:
-                record = _record(plain, path.parent.name)
-                superseded.extend(_outdated(where, path, plain, record))
-                records.extend([] if _is_outdated(record) else [Logged(where, record)])
+            found.append(_log(where, path, results))
         except OSError as error:
-            skipped.append(Skipped(where, f"it cannot be read: {error.strerror or error}"))
+            found.append(Skipped(where, f"it cannot be read: {error.strerror or error}"))
         except (ValueError, TypeError, OverflowError) as error:
-            skipped.append(Skipped(where, str(error)[:300]))
-    records.sort(key=lambda each: (each.record.timestamp, each.log))
-    return Shelf(tuple(records), tuple(superseded), tuple(skipped))
+            found.append(Skipped(where, str(error)[:300]))
+    records = [each for each in found if isinstance(each, Logged)]
+    return Shelf(
+        tuple(sorted(records, key=lambda each: (each.record.timestamp, each.log))),
+        tuple(each for each in found if isinstance(each, Superseded)),
+        tuple(each for each in found if isinstance(each, Skipped)),
+    )
 
 
 def log_names(base: Path) -> frozenset[str]:
@@ -147,11 +141,26 @@ def _sorted(folder: Path) -> list[Path]:
         return []  # not there, or not for us to look into
 
 
+def _log(where: str, path: Path, results: Path) -> Logged | Superseded:
+    """A record, or what another timing protocol measured, in its folder or wherever it was left."""
+    if path.parent == results:
+        raise files.NotJson("a record lies in a folder of its target")
+    plain = files.read_object(path)
+    verify = plain.get("verify")
+    if path.parent.parent != results:
+        return _old(where, path, plain)
+    if isinstance(verify, dict) and {"verdict", "baseline", "candidate"} <= verify.keys():
+        return _old(where, path, plain)
+    record = _record(plain, path.parent.name)
+    if record.is_verified and record.comparison.protocol != PROTOCOL:  # a script's own time knows no protocol of ours
+        return _old(where, path, plain)
+    return Logged(where, record)
+
+
 def _record(plain: dict[str, Any], folder: str) -> Record:
     schema = plain.get("schema")
     if "comparison" not in plain or not isinstance(schema, int):
-        old = " (an older log is listed when it lies in a folder superseded-<reason>)" if "verdict" in plain else ""
-        raise files.NotJson(f"it is no log of ours{old}")
+        raise files.NotJson("it is no log of ours")
     if schema > SCHEMA:
         raise files.NotJson(f"a newer hotkernel wrote it (schema {schema})")
     record = from_plain(Record, plain)
@@ -160,33 +169,30 @@ def _record(plain: dict[str, Any], folder: str) -> Record:
     return record
 
 
-def _is_outdated(record: Record) -> bool:
-    """Whether another timing protocol measured it; a script's own time knows no protocol of ours."""
-    return record.is_verified and record.comparison.protocol != PROTOCOL
-
-
-def _outdated(where: str, path: Path, plain: dict[str, Any], record: Record) -> list[Superseded]:
-    if not _is_outdated(record):
-        return []
-    return [replace(_old(where, path, plain), target=record.target, reason=f"protocol {record.comparison.protocol}")]
-
-
 def _old(where: str, path: Path, plain: dict[str, Any]) -> Superseded:
-    """What a log of any older form says, key by key: our own keep the comparison inside, the original's were flat."""
-    inside = plain.get("comparison")
+    """What a log of any older form says, key by key: ours hold a `comparison`, the original's a `verify`."""
+    inside = plain.get("comparison", plain.get("verify"))
     found: dict[str, Any] = inside if isinstance(inside, dict) else plain
+    in_folder = path.parent.name.startswith(SUPERSEDED)
     return Superseded(
         log=where,
-        target=path.parent.parent.name,
-        reason=path.parent.name.removeprefix(SUPERSEDED),
+        target=(path.parent.parent if in_folder else path.parent).name,
+        reason=path.parent.name.removeprefix(SUPERSEDED).strip("-_ ") if in_folder else f"protocol {_protocol(found)}",
         verdict=_text(found, "verdict") or None,
         speedup=_number(found, "speedup"),
         baseline_ms=_number(found.get("baseline"), "mean_ms"),
         candidate_ms=_number(found.get("candidate"), "mean_ms"),
         note=_text(plain, "note"),
         who=_text(plain, "who"),
-        timestamp=_text(plain, "timestamp") or _text(found, "timestamp"),
+        timestamp=_text(found, "timestamp") or _text(plain, "timestamp"),
     )
+
+
+def _protocol(found: dict[str, Any]) -> str:
+    """The timing protocol that an older result names; the first had no number."""
+    contract = found.get("contract")
+    number = found.get("protocol", contract.get("protocol") if isinstance(contract, dict) else None)
+    return str(number)[:20] if isinstance(number, (int, str)) else "unknown"
 
 
 def _text(plain: dict[str, Any], name: str) -> str:

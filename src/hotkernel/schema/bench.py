@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 SCHEMA = 1
 
@@ -20,11 +21,11 @@ class BenchResult:
     max_ms: float
     median_ms: float
     all_ok: bool | None  # null where the script does not say
-    samples: tuple[str, ...]  # the lines as printed, each cut at 2,000 characters
+    samples: tuple[dict[str, Any], ...]  # the lines as printed; of a long one only its ms and ok
     samples_ms: tuple[float, ...]
     roofline_inputs: dict[str, float | None] = field(default_factory=dict)  # min_bytes or bytes, flops
     dtype: str | None = None
-    waited_for_gpu_s: float | None = None
+    waited_for_gpu_s: float | None = None  # until another hotkernel was done with the card
     warnings: tuple[str, ...] = ()
-    truncated: bool = False  # whether lines were left out; never samples_ms
+    truncated: bool = False  # whether lines were left out or shortened; never samples_ms
     schema: int = SCHEMA

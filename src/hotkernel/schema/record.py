@@ -138,6 +138,18 @@ class RecordResult:
     stop_reason: str | None
     existed: bool  # this comparison was recorded before: nothing was added
     candidate_copy: str | None
+    speedup_cell: str
+    candidate_mean_ms: float | None
+    improved_on_best: bool
+    equivalent_to_best: bool
+    previous_best_candidate_ms: float | None
+    previous_best_log: str | None
+    previous_best_scope: str
+    all_time_best_candidate_ms: float | None  # of everybody's faster rows of this target and card, this one left out
+    all_time_best_log: str | None
+    all_time_best_note: str
+    rows: int  # on the board
+    superseded_rows: int
     skipped: tuple[Skipped, ...] = ()
     skipped_total: int = 0
     warnings: tuple[str, ...] = ()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from hotkernel.errors import ToolError
 from hotkernel.harness import scripts
 from hotkernel.judge import samples
 from hotkernel.schema.bench import BenchResult
 from hotkernel.session import Session
+from hotkernel.tools.card_lock import card_held
 
 MAX_RUNS = 1000
-SHOWN_CHARACTERS = 20_000  # of raw lines in one answer; the times are all there anyway
+SHOWN_CHARACTERS = 20_000  # of printed lines in one answer; the times are all there anyway
+LINE_CHARACTERS = 2000  # of one printed line
 
 
 def bench(
@@ -33,11 +35,12 @@ def bench(
     what = scripts.script(session.python(), path, args or (), cwd=session.path(cwd) if cwd else session.root,
                           environment=session.environment, timeout_s=timeout)
     lines = []
-    for number in range(warmup + n):
-        message = f"run {number - warmup + 1} of {n}" if number >= warmup else f"warm-up {number + 1} of {warmup}"
-        session.progress(message, number, warmup + n)
-        lines.append(scripts.run(session.job, what, watch=keep_telling(session, message, number, warmup + n)))
-    return _result(what, warmup, lines[warmup:])
+    with card_held(session) as waited_s:
+        for number in range(warmup + n):
+            message = f"run {number - warmup + 1} of {n}" if number >= warmup else f"warm-up {number + 1} of {warmup}"
+            session.progress(message, number, warmup + n)
+            lines.append(scripts.run(session.job, what, watch=keep_telling(session, message, number, warmup + n)))
+    return _result(what, warmup, lines[warmup:], waited_s)
 
 
 def check_counts(n: int, warmup: int) -> None:
@@ -56,11 +59,11 @@ def keep_telling(session: Session, message: str, done: int, total: int) -> Calla
     return tell
 
 
-def _result(what: scripts.Script, warmup: int, lines: list[scripts.Line]) -> BenchResult:
+def _result(what: scripts.Script, warmup: int, lines: list[scripts.Line], waited_s: float) -> BenchResult:
     times = samples.measure([line.ms for line in lines])
     assert times is not None, "there is at least one run"
     oks = {line.ok for line in lines}
-    shown = _shown([line.raw for line in lines])
+    shown = _shown(lines)
     dtype = lines[-1].values.get("dtype")
     return BenchResult(
         cmd=what.argv,
@@ -76,19 +79,21 @@ def _result(what: scripts.Script, warmup: int, lines: list[scripts.Line]) -> Ben
         samples_ms=times.samples,
         roofline_inputs=lines[-1].numbers(),
         dtype=dtype[:64] if isinstance(dtype, str) else None,
+        waited_for_gpu_s=waited_s,
         warnings=_warnings(lines),
-        truncated=len(shown) < len(lines),
+        truncated=len(shown) < len(lines) or any(line.length > LINE_CHARACTERS for line in lines),
     )
 
 
-def _shown(raw: list[str]) -> tuple[str, ...]:
-    """As many whole lines as an answer can hold."""
+def _shown(lines: list[scripts.Line]) -> tuple[dict[str, Any], ...]:
+    """As many lines as an answer can hold."""
     room, shown = SHOWN_CHARACTERS, []
-    for line in raw:
-        room -= len(line)
+    for line in lines:
+        is_long = line.length > LINE_CHARACTERS
+        room -= 50 if is_long else line.length
         if room < 0:
             break
-        shown.append(line)
+        shown.append({"ms": line.ms, "ok": line.ok} if is_long else line.values)
     return tuple(shown)
 
 

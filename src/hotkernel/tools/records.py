@@ -16,6 +16,7 @@ from hotkernel.records.store import Shelf
 from hotkernel.schema.comparison import PROTOCOL, Comparison
 from hotkernel.schema.record import (
     Advice,
+    Decision,
     HistoryEntry,
     HistoryResult,
     Logged,
@@ -31,6 +32,8 @@ WHO_LIMIT = 80
 HISTORY_LIMIT = 50
 SKIPPED_LIMIT = 20
 GIT_TIMEOUT_S = 10.0
+PREVIOUS_BEST_SCOPE = "the same target, card, baseline and who"
+ALL_TIME_BEST_NOTE = "of anybody, and measured at another time: give it as incumbent for a real comparison"
 
 
 def record(
@@ -151,6 +154,7 @@ def _advice(shelf: Shelf, logged: Logged) -> Advice:
 def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool,
             warnings: tuple[str, ...]) -> RecordResult:
     found, advised = logged.record.comparison, _advice(shelf, logged)
+    best, all_time = shelf.of(advised.best_id or ""), advice.all_time_best(shelf.records, logged)
     return RecordResult(
         log=str(base / logged.log),
         leaderboard=str(board),
@@ -171,10 +175,27 @@ def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool
         stop_reason=advised.stop_reason,
         existed=existed,
         candidate_copy=_copy(base, logged),
+        speedup_cell=leaderboard.speedup_cell(logged),
+        candidate_mean_ms=_candidate_ms(logged),
+        improved_on_best=advised.keep,
+        equivalent_to_best=best is not None and advised.decision is Decision.EQUAL,
+        previous_best_candidate_ms=_candidate_ms(best),
+        previous_best_log=best.log if best else None,
+        previous_best_scope=PREVIOUS_BEST_SCOPE,
+        all_time_best_candidate_ms=_candidate_ms(all_time),
+        all_time_best_log=all_time.log if all_time else None,
+        all_time_best_note=ALL_TIME_BEST_NOTE,
+        rows=len(shelf.records),
+        superseded_rows=len(shelf.superseded),
         skipped=_skipped(shelf),
         skipped_total=len(shelf.skipped),
         warnings=warnings,
     )
+
+
+def _candidate_ms(logged: Logged | None) -> float | None:
+    measured = logged.record.comparison.candidate if logged else None
+    return measured.mean_ms if measured else None
 
 
 def _sentence(advised: Advice) -> str:

@@ -20,9 +20,10 @@ from hotkernel.schema.comparison import PROTOCOL, Comparison, Source, Versions
 from hotkernel.schema.verdict import Fault, Side, Verdict, VerdictKind
 from hotkernel.session import Session
 from hotkernel.tools.bench import check_counts, keep_telling
+from hotkernel.tools.card_lock import card_held
 
 SELF_REPORTED = "self_reported"
-SAME = ("shape", "dtype", "iters", "seed", "protocol")  # what both must have measured alike
+SAME = ("shape", "dtype", "iters", "seed", "protocol", "timing")  # what both must say alike, where the baseline says it
 SOURCE_LIMIT_BYTES = 1_000_000  # of a candidate's text that is kept
 _SIDES = (Side.BASELINE, Side.CANDIDATE)
 
@@ -33,7 +34,7 @@ class _Runs:
 
     lines: dict[Side, list[Line]] = field(default_factory=lambda: {side: [] for side in _SIDES})
     fault: Fault | None = None
-    seconds: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def compare_scripts(
@@ -59,7 +60,9 @@ def compare_scripts(
     whats = {side: scripts.script(python, path, args or (), cwd=folder, environment=environment, timeout_s=timeout)
              for side, path in paths.items()}
     sources = {side: _source(path, keep_text=side is Side.CANDIDATE) for side, path in paths.items()}
-    runs = _run_in_turn(session, whats, warmup, n)
+    with card_held(session) as waited_s:
+        runs = _run_in_turn(session, whats, warmup, n)
+    runs.seconds["waited_for_gpu"] = waited_s
     for side, path in paths.items():
         if runs.fault is None and _source(path, keep_text=False).sha256 != sources[side].sha256:
             reason = f"{path.name} was edited while it was measured"
@@ -83,7 +86,7 @@ def _run_in_turn(session: Session, whats: dict[Side, Script], warmup: int, n: in
             runs.lines[side].append(line)
         if runs.fault is not None:
             break
-    runs.seconds = time.monotonic() - started
+    runs.seconds["runs"] = time.monotonic() - started
     return runs
 
 
@@ -101,7 +104,7 @@ def _fault(side: Side, line: Line, before: Sequence[Line]) -> Fault | None:
     if line.ok is False:
         return Fault(VerdictKind.INCORRECT, "check_failed", f"the candidate says ok: false{why}", side)
     for name in SAME:
-        if before and _said(line, name) != _said(before[0], name):
+        if before and name in before[0].values and _said(line, name) != _said(before[0], name):
             told = f"{_said(before[0], name)} in the first run, {_said(line, name)} in the {side}'s"
             return Fault(VerdictKind.INVALID, f"{name}_differs", f"not the same {name} was measured: {told}", side)
     return None
@@ -148,7 +151,7 @@ def _comparison(runs: _Runs, counted: dict[Side, list[Line]], whats: dict[Side, 
         versions=Versions(hotkernel=__version__, torch=_word(said.get("torch"))),
         cmds={str(side): list(what.argv) for side, what in whats.items()},
         warnings=_warnings(runs),
-        seconds={"runs": runs.seconds},
+        seconds=runs.seconds,
     )
 
 
