@@ -69,3 +69,15 @@ def prefixes(batches: Sequence[Batch]) -> Iterator[tuple[Batch, ...]]:
         last = end == len(batches)
         if last or (batches[end].stage, batches[end].pair) != (batches[end - 1].stage, batches[end - 1].pair):
             yield tuple(batches[:end])
+
+
+def quiet(us: float, pairs: int, rng: random.Random | None = None) -> list[float]:
+    """Processes that differ by some 0.05 %."""
+    rng = rng or random.Random(1)
+    return [us * (1 + rng.gauss(0, 0.0005)) for _ in range(pairs)]
+
+
+def fresh(base: float, cand: float, pairs: int = 10) -> list[tuple[float, float]]:
+    """Processes of a confirmation."""
+    rng = random.Random(2)
+    return list(zip(quiet(base, pairs, rng), quiet(cand, pairs, rng), strict=True))
