@@ -292,3 +292,8 @@ def test_the_best_so_far_is_beaten_equalled_or_not_in_the_same_interleaving():
     assert decide_over_incumbent(with_incumbent(16.0, 20.0)).kind is SLOWER
     assert decide(with_incumbent(16.0, 20.0)).kind is FASTER
     assert decide_over_incumbent(evidence(quiet(36, 3), quiet(12, 3), fresh(36, 12))) is None
+
+
+def test_a_candidate_that_is_not_faster_has_no_standing_against_the_best_so_far():
+    assert decide_over_incumbent(dataclasses.replace(with_incumbent(25.0, 20.0), faults=(FORGED,))) is None
+    assert decide_over_incumbent(with_incumbent(40.0, 36.0)) is None

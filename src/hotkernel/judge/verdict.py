@@ -97,10 +97,12 @@ def confirm(plan: Plan, pairs: Sequence[Pair], *, seen: Estimate | None = None) 
 
 
 def decide_over_incumbent(evidence: Evidence) -> Verdict | None:
-    """Candidate against the best so far, over all pairs of a verify that said `faster`; None where it took no part."""
+    """Candidate against the best so far, over all pairs; None where that took no part or nothing is `faster`."""
+    if decide(evidence).kind is not VerdictKind.FASTER:
+        return None
     values = samples.values_of(evidence.plan, evidence.batches, evidence.fills)
     pairs = samples.pairs_of(evidence.plan, values, over=Side.INCUMBENT)
-    if not any(pair.stage is Stage.CONFIRMATION for pair in pairs):
+    if not pairs:
         return None
     found = sequence.estimate(pairs)
     reason = f"against the best so far: {wording.difference(found)}, by {wording.count(len(pairs), 'pair')}"
