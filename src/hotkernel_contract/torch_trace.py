@@ -30,7 +30,8 @@ def main(argv: list) -> int:
     account["torch"] = torch.__version__
     account["cuda"] = torch.cuda.is_available()
     sys.argv = [script, *argv[4:]]
-    sys.path[0] = str(Path(script).absolute().parent)
+    if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:  # not so under -P or PYTHONSAFEPATH
+        sys.path[0] = str(Path(script).resolve().parent)
     profiler = _profiler(torch)
     try:
         profiler.start()

@@ -42,7 +42,7 @@ def text(path: Path) -> str:
         size = path.stat().st_size
         if size > TEXT_LIMIT_BYTES:
             raise ToolError(f"{path.name} has {size:,} bytes, too many for a text report",
-                            fix="export a summary instead, or fewer launches")  # fmt: skip
+                            fix="export a summary instead, or fewer launches")
         content = path.read_bytes()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace")
@@ -88,7 +88,7 @@ def ncu_actions(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
         found = [_ncu_action(action, wanted) for action in actions]
     except Exception as error:  # noqa: BLE001 - a SWIG binding raises anything, among it plain Exception
         raise ToolError(f"{path.name} cannot be read as an ncu report: {error}",
-                        fix="profile again; a newer report needs a newer ncu-report") from None  # fmt: skip
+                        fix="profile again; a newer report needs a newer ncu-report") from None
     if not ranges:
         # ncu_report loads a file that is no report without a word and finds nothing in it.
         raise ToolError(f"{path.name} is not an ncu report, or holds no launch", fix="profile again with ncu")
@@ -151,7 +151,7 @@ class Trace:
         while (match := re.search(r'"traceEvents"\s*:\s*\[', reader.buffer)) is None:
             if not reader.fill(len(reader.buffer) + CHUNK_CHARS) or len(reader.buffer) > 4 * EVENT_LIMIT_CHARS:
                 raise ToolError(f"{self._path.name} is not a torch.profiler trace: its JSON has no traceEvents",
-                                fix="give export_chrome_trace's file", detail=self._keys(reader.buffer))  # fmt: skip
+                                fix="give export_chrome_trace's file", detail=self._keys(reader.buffer))
         self._read_devices(reader.buffer[: match.start()])
         reader.at = match.end()
 
@@ -256,6 +256,6 @@ def _translated(path: Path) -> Iterator[None]:
         raise ToolError(f"{path.name} is a broken gzip file: {error}", fix="copy or record it again") from None
     except sqlite3.Error as error:
         raise ToolError(f"{path.name} cannot be read as an nsys database: {error}",
-                        fix="export it again: nsys export --type sqlite X.nsys-rep") from None  # fmt: skip
+                        fix="export it again: nsys export --type sqlite X.nsys-rep") from None
     except OSError as error:
         raise ToolError(f"{path.name} cannot be read: {error.strerror or error}", fix="check the file") from None

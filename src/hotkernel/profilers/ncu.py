@@ -75,20 +75,20 @@ def failure(said: str, *, kernel_regex: str = "", only_capture_range: bool = Fal
     detail = words(said)
     if "ERR_NVGPUCTRPERM" in said or "does not have permission to access NVIDIA GPU Performance Counters" in said:
         return ToolError("the driver denies GPU performance counters (ERR_NVGPUCTRPERM)", fix=PERMISSION_FIX,
-                         detail=detail)  # fmt: skip
+                         detail=detail)
     if "not compatible with Nsight Compute" in said:
         return ToolError("the driver and this Nsight Compute do not fit each other; no launch was profiled",
                          fix="install the Nsight Compute of the driver's CUDA version (nvidia-smi shows it), or use "
-                         "torch_trace or nsys", detail=detail)  # fmt: skip
+                         "torch_trace or nsys", detail=detail)
     if re.search(r"not supported on .*(?:device|GPU)|device is not supported|Profiling is not supported", said, re.I):
         return ToolError("this Nsight Compute does not support this card; no launch was profiled",
-                         fix="use a version that does (before Volta: 2019), or nsys", detail=detail)  # fmt: skip
+                         fix="use a version that does (before Volta: 2019), or nsys", detail=detail)
     if "another tool is using" in said.lower() or "LibraryNotFound" in said or "ERR_NVGPUCTR" in said:
         return ToolError("ncu could not take the card's counters", detail=detail,
-                         fix="end other profilers (DCGM: `dcgmi profile --pause`), then try again")  # fmt: skip
+                         fix="end other profilers (DCGM: `dcgmi profile --pause`), then try again")
     if re.search(r"unrecogni[sz]ed option|unknown option|invalid option|Failed to find (?:set|section)", said, re.I):
         return ToolError("this ncu does not know an option or a set it was given", detail=detail,
-                         fix="see `ncu --list-sets` for ncu_set, or install a newer Nsight Compute")  # fmt: skip
+                         fix="see `ncu --list-sets` for ncu_set, or install a newer Nsight Compute")
     if "No kernels were profiled" in said or "no kernels were profiled" in said:
         return _nothing_matched(said, kernel_regex, only_capture_range, detail)
     return None
@@ -102,7 +102,7 @@ def no_report(said: str, exit_code: int, *, kernel_regex: str, only_capture_rang
     if exit_code == 0:
         return _nothing_matched(said, kernel_regex, only_capture_range, words(said))
     return ToolError(f"ncu ended with exit status {exit_code} and no report",
-                     fix="run the command without ncu first; then see the detail", detail=words(said))  # fmt: skip
+                     fix="run the command without ncu first; then see the detail", detail=words(said))
 
 
 def warnings(said: str) -> list[str]:
@@ -122,19 +122,19 @@ def _nothing_matched(said: str, kernel_regex: str, only_capture_range: bool, det
     names = available_kernels(said)
     if names:
         return ToolError("no launch matched the filter; no kernel was profiled", detail=detail,
-                         fix="kernels that the command did launch: " + "; ".join(names))  # fmt: skip
+                         fix="kernels that the command did launch: " + "; ".join(names))
     if re.search(r"--nvtx|NVTX", said):
         return ToolError("the NVTX filter matched nothing; no kernel was profiled", detail=detail,
-                         fix="only push/pop ranges match by default; check the range's name")  # fmt: skip
+                         fix="only push/pop ranges match by default; check the range's name")
     if kernel_regex:
         return ToolError(f"no kernel's name matched {kernel_names.cut(kernel_regex)!r}", detail=detail,
                          fix="the regex is matched against the function's name without template arguments; "
-                         "torch_trace lists the names")  # fmt: skip
+                         "torch_trace lists the names")
     if only_capture_range:
         return ToolError("ncu saw no kernel within the target's own calls", detail=detail,
-                         fix="run the target with plain python and see that it ends well on the card")  # fmt: skip
+                         fix="run the target with plain python and see that it ends well on the card")
     return ToolError("no kernel was profiled: the command launched none that ncu could see", detail=detail,
-                     fix="check with torch_trace that it uses the GPU at all")  # fmt: skip
+                     fix="check with torch_trace that it uses the GPU at all")
 
 
 def available_kernels(said: str) -> list[str]:

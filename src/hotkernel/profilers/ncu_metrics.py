@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hotkernel.profilers import kernel_names, tables
-from hotkernel.profilers.report import TEXT_LIMIT, Findings, rank, total_us
+from hotkernel.profilers.report import TEXT_LIMIT, Findings, exact, rank, total_us
 from hotkernel.schema.profile import Advice, DeviceTime, KernelRow, NcuMetrics, ProcessTime
 
 NO_DURATION = "{count} launches have no duration (not collected, or the launch failed): they are last, and in no total"
@@ -57,7 +57,7 @@ _NAMES: dict[str, tuple[tuple[str, str | None], ...]] = {
     "registers_per_thread": (("launch__registers_per_thread", None), ("Registers Per Thread", None)),
     "grid_size": (("launch__grid_size", None), ("Grid Size", None)),
     "block_size": (("launch__block_size", None), ("Block Size", None)),
-}  # fmt: skip
+}
 _WHOLE = frozenset({"static_smem_per_block", "dynamic_smem_per_block", "spill_requests", "stack_bytes"})
 # Asked of ncu_report beside the above.
 _LAUNCH = tuple(f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz")
@@ -109,14 +109,14 @@ def from_action(launch: int, action: Mapping[str, Any]) -> Measured:
         advice([rule_of(rule) for rule in action["rules"]]), three("grid"), three("block"),
         whole("device__attribute_device_index") if device is None else device,
         str(card) if card else None,
-    )  # fmt: skip
+    )
 
 
 def rule_of(rule: Mapping[str, Any]) -> Advice | None:
     """One of ncu_report's rule results; None for one that says nothing."""
     message, estimate = rule.get("rule_message") or {}, rule.get("speedup_estimation") or {}
     return make_advice(rule.get("rule_identifier", ""), message.get("type"), message.get("message", ""),
-                       estimate.get("speedup"), estimate.get("type"))  # fmt: skip
+                       estimate.get("speedup"), estimate.get("type"))
 
 
 def make_advice(rule: str, kind: str | int | None, text: str, speedup: float | None, scope: Any) -> Advice | None:
@@ -127,7 +127,7 @@ def make_advice(rule: str, kind: str | int | None, text: str, speedup: float | N
     plain = re.sub(r"@(?:section|source|metric)[^@]*?:([^:@]*)@", r"\1", plain)
     known = speedup if speedup is not None and math.isfinite(speedup) else None
     return Advice(kernel_names.cut(rule, 60), _KINDS[kind], kernel_names.cut(plain, TEXT_LIMIT), known,
-                  _SCOPES.get(scope) if known is not None else None)  # fmt: skip
+                  _SCOPES.get(scope) if known is not None else None)
 
 
 def advice(found: Iterable[Advice | None]) -> tuple[Advice, ...]:
@@ -145,7 +145,7 @@ def findings(launches: Sequence[Measured], form: str, warnings: Sequence[str] = 
     return Findings(
         "ncu", form, rows, devices=_devices(launches, rows), processes=_processes(launches, rows),
         reason=None if rows else "no launch in this report", warnings=tuple(said),
-    )  # fmt: skip
+    )
 
 
 def row(one: Measured) -> KernelRow:
@@ -156,13 +156,13 @@ def row(one: Measured) -> KernelRow:
     shared = [known[name] for name in ("static_smem_per_block", "dynamic_smem_per_block") if name in known]
     return KernelRow(
         name=one.name, short_name="", calls=1,
-        device_time_us=None if duration is None else round(duration * 1e6, 6),  # 28.1 us by way of seconds is 28.0999…
+        device_time_us=None if duration is None else exact(duration * 1e6),
         grid=one.grid or _size(known.get("grid_size")), block=one.block or _size(known.get("block_size")),
         registers_per_thread=int(known["registers_per_thread"]) if "registers_per_thread" in known else None,
         shared_bytes=int(sum(shared)) if len(shared) == 2 else None,
         devices=() if one.device is None else (one.device,), processes=() if one.process is None else (one.process,),
         launch=one.launch, metrics=metrics, advice=one.advice, bound_hint=bound_hint(metrics),
-    )  # fmt: skip
+    )
 
 
 def _metrics(known: Mapping[str, float]) -> NcuMetrics:
@@ -215,7 +215,7 @@ def _devices(launches: Sequence[Measured], rows: Sequence[KernelRow]) -> tuple[D
         DeviceTime(device, kernel_names.cut(names[device] or "") or None, *_share(rows, "devices", device),
                    None, None, None)
         for device in sorted(names)
-    )  # fmt: skip
+    )
 
 
 def _processes(launches: Sequence[Measured], rows: Sequence[KernelRow]) -> tuple[ProcessTime, ...]:

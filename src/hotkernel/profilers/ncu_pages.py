@@ -34,13 +34,13 @@ def parse(text: str) -> Findings | None:
         return _finish(_raw(found), "raw csv", found.before)
     if re.search(r'^"?Kernel Name"?,', text, re.M) and re.search(r'^"?Address"?,"?Source"?', text, re.M):
         raise ToolError("this is ncu's source page: a listing, with no launches and no metrics",
-                        fix="export --page details --csv instead, or give the .ncu-rep")  # fmt: skip
+                        fix="export --page details --csv instead, or give the .ncu-rep")
     if re.search(r"^ {4}Section: \S", text, re.M):
         return _finish(_text(text), "text", "")
     if "==ERROR==" in text or "==PROF==" in text:
         known = ncu.failure(text)
         raise known or ToolError("this is a log of ncu without any result", detail=ncu.words(text),
-                                 fix="give the .ncu-rep, or ncu's --csv output")  # fmt: skip
+                                 fix="give the .ncu-rep, or ncu's --csv output")
     return None
 
 
@@ -82,7 +82,7 @@ def _launch(records: Sequence[Mapping[str, str]], values: NumberStyle, estimates
             rules.append(ncu_metrics.make_advice(
                 record["Rule Name"], record.get("Rule Type", ""), record.get("Rule Description", ""),
                 estimates.read(record.get("Estimated Speedup", "")), record.get("Estimated Speedup Type", ""),
-            ))  # fmt: skip
+            ))
     return _measured(records[0], measured, rules)
 
 
@@ -96,7 +96,7 @@ def _measured(
         _three(first.get("Grid Size", "")), _three(first.get("Block Size", "")),
         int(device) if device.isdigit() else None, None,
         int(process) if process.isdigit() else None, first.get("Process Name"),
-    )  # fmt: skip
+    )
 
 
 def _raw(table: Table) -> list[Measured]:
@@ -144,7 +144,7 @@ def _text_launch(number: int, title: str, device: str | None, body: str, style: 
         tuple(map(int, sizes.groups()[1:4])) if sizes else None,
         tuple(map(int, sizes.groups()[4:7])) if sizes else None,
         int(device) if device else None,
-    )  # fmt: skip
+    )
 
 
 def _text_metrics(text: str) -> list[tuple[str, str, str]]:

@@ -55,7 +55,7 @@ def no_report(said: str, stream: str | None, only_capture_range: bool, exit_code
         return ToolError(f"nsys left {stream} and no report", fix=QDSTRM_FIX.format(stream=stream), detail=detail)
     if re.search(r"unrecogni[sz]ed option|unknown option|ambiguous option", said, re.I):
         return ToolError("this nsys does not know an option it was given", detail=detail,
-                         fix="install a newer Nsight Systems, or use torch_trace")  # fmt: skip
+                         fix="install a newer Nsight Systems, or use torch_trace")
     if only_capture_range:
         return ToolError(
             "nsys captured nothing: the target never reached its own calls",
@@ -104,7 +104,7 @@ def queries(tables: Mapping[str, Collection[str]]) -> dict[str, str]:
 
 def _kernel_query(columns: Collection[str]) -> str:
     wanted = ["deviceId", "globalPid", "graphNodeId", "registersPerThread", "gridX", "gridY", "gridZ",
-              "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory"]  # fmt: skip
+              "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory"]
     picked = ", ".join(f"k.{name}" if name in columns else "NULL" for name in wanted)
     names = [name for name in ("demangledName", "mangledName", "shortName") if name in columns]
     joins = " ".join(f"LEFT JOIN StringIds {name}s ON {name}s.id = k.{name}" for name in names)
@@ -125,9 +125,9 @@ def parse_database(answers: Mapping[str, Iterable[Sequence[Any]]]) -> Findings:
             continue
         in_graphs += node is not None
         facts = {"grid": (gx, gy, gz), "block": (bx, by, bz), "registers_per_thread": registers,
-                 "shared_bytes": None if fixed is None else fixed + (dynamic or 0)}  # fmt: skip
+                 "shared_bytes": None if fixed is None else fixed + (dynamic or 0)}
         tally.add(name, start, end - start, device=device, process=pid_of(process), in_graph=node is not None,
-                  facts=facts if gx is not None else {})  # fmt: skip
+                  facts=facts if gx is not None else {})
     _add_copies(tally, answers)
     graphs = list(answers.get("graphs", ()))
     for start, end, device in graphs:
@@ -140,7 +140,7 @@ def parse_database(answers: Mapping[str, Iterable[Sequence[Any]]]) -> Findings:
         gpu_idle_pct=idle_pct(devices),
         reason=None if rows else _reason(answers),
         warnings=_warnings(graphs, _count(answers.get("graph_launches", ())), in_graphs, bad),
-    )  # fmt: skip
+    )
 
 
 def _pairs(rows: Iterable[Sequence[Any]]) -> dict[int, str | None]:
@@ -177,7 +177,7 @@ def _warnings(graphs: list[Sequence[Any]], launches: int, in_graphs: int, bad: i
     if graphs:
         time_us = sum(end - start for start, end, _ in graphs) / 1000
         said.append(f"{len(graphs)} CUDA graphs are in this report as wholes ({time_us:.1f} us together, not in the "
-                    "rows): record it with --cuda-graph-trace=node to see their kernels")  # fmt: skip
+                    "rows): record it with --cuda-graph-trace=node to see their kernels")
     elif launches and not in_graphs:
         said.append(GRAPHS_HIDDEN.format(count=launches))
     if bad:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hotkernel.errors import ToolError
 from hotkernel.profilers import kernel_names, nsys, tables
-from hotkernel.profilers.report import Findings, Tally, idle_pct, rank
+from hotkernel.profilers.report import Findings, Tally, exact, idle_pct, rank
 from hotkernel.profilers.tables import NumberStyle, Table
 from hotkernel.schema.profile import CopyRow, KernelRow
 
@@ -18,7 +18,7 @@ MEMORY = [frozenset({share, "operation"}) for share in _SHARE]
 OTHER_SUMMARY = [frozenset({share, "name"}) for share in _SHARE]
 TRACE = [frozenset({"corrid", "grdx", "name"}), frozenset({"corrid", "grid x", "name"})]
 _UNITS_US = {"ns": 0.001, "nsec": 0.001, "us": 1.0, "µs": 1.0, "usec": 1.0, "ms": 1000.0, "msec": 1000.0,
-             "s": 1e6, "sec": 1e6}  # fmt: skip
+             "s": 1e6, "sec": 1e6}
 _GRAPH_CALL = re.compile(r"^\s*[\d.,]+\s+[\d.,]+\s+(\d+)\s.*\bcu(?:da)?GraphLaunch\w*\s*$", re.M)
 _OTHER_FIX = "export the kernel summary: nsys stats --report cuda_gpu_kern_sum --format csv REPORT; or give the .sqlite"
 
@@ -76,10 +76,10 @@ def _row(
         return None
     low, high = number("min", "minimum"), number("max", "maximum")
     return KernelRow(
-        name=name, short_name="", calls=int(calls), device_time_us=total * unit,
-        min_us=None if low is None else low * unit, max_us=None if high is None else high * unit,
+        name=name, short_name="", calls=int(calls), device_time_us=exact(total * unit),
+        min_us=None if low is None else exact(low * unit), max_us=None if high is None else exact(high * unit),
         grid=_three(record.get(names.get("gridxyz", ""), "")), block=_three(record.get(names.get("blockxyz", ""), "")),
-    )  # fmt: skip
+    )
 
 
 def _until_next_report(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:
@@ -119,7 +119,8 @@ def _copies(table: Table) -> tuple[CopyRow, ...]:
     for record in records:
         time, count = style.read(record.get(total, "")), style.read(record.get(names["count"], ""))
         if time is not None and count:
-            rows.append(CopyRow(_copy_name(record.get(names["operation"], "")), int(count), time * _unit_us(total)))
+            name = _copy_name(record.get(names["operation"], ""))
+            rows.append(CopyRow(name, int(count), exact(time * _unit_us(total))))
     return tuple(rows)
 
 
@@ -147,13 +148,13 @@ def _trace(table: Table) -> Findings:
     devices = tally.devices({device: card for device, card in cards.items() if device is not None})
     warnings = (f"{broken} broken lines were left out",) if broken else ()
     return Findings("nsys", "trace csv", rows, tally.copies(), devices, gpu_idle_pct=idle_pct(devices),
-                    reason=None if rows else nsys.NO_KERNEL, warnings=warnings)  # fmt: skip
+                    reason=None if rows else nsys.NO_KERNEL, warnings=warnings)
 
 
 def _add(
     tally: Tally, record: Mapping[str, str], names: Mapping[str, str], style: NumberStyle, start: float, length: float,
     device: int | None,
-) -> None:  # fmt: skip
+) -> None:
     def whole(*keys: str) -> int | None:
         column = next((names[key] for key in keys if key in names), None)
         value = None if column is None else style.read(record.get(column, ""))
@@ -165,7 +166,7 @@ def _add(
         tally.add_copy(_copy_name(name), start, length, device, None)
         return
     facts = {"grid": tuple(grid), "block": tuple(whole(f"blk{axis}", f"block {axis}") for axis in "xyz"),
-             "registers_per_thread": whole("reg/trd")}  # fmt: skip
+             "registers_per_thread": whole("reg/trd")}
     tally.add(name, start, length, device=device, facts=facts)
 
 

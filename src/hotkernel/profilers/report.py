@@ -44,7 +44,7 @@ class Findings:
 def total_us(rows: Iterable[KernelRow]) -> float | None:
     """The kernels' time together; None where no row has one."""
     known = [row.device_time_us for row in rows if row.device_time_us is not None]
-    return sum(known) if known else None
+    return exact(sum(known)) if known else None
 
 
 def rank(rows: Iterable[KernelRow]) -> tuple[KernelRow, ...]:
@@ -176,16 +176,16 @@ class Tally:
     def _row(self, name: str, one: _Sum, knows_graphs: bool) -> KernelRow:
         unit = self._unit_us
         return KernelRow(
-            name=name, short_name="", calls=one.calls, device_time_us=_exact(one.time * unit),
-            min_us=_exact(one.low * unit), max_us=_exact(one.high * unit),
+            name=name, short_name="", calls=one.calls, device_time_us=exact(one.time * unit),
+            min_us=exact(one.low * unit), max_us=exact(one.high * unit),
             devices=tuple(sorted(one.devices)), processes=tuple(sorted(one.processes)),
             graph_calls=one.in_graph if knows_graphs else None,
             **one.facts,  # type: ignore[arg-type]  # the keys are the callers', named in `add`
-        )  # fmt: skip
+        )
 
     def copies(self) -> tuple[CopyRow, ...]:
-        rows = [CopyRow(kernel_names.cut(name), calls, _exact(time * self._unit_us), moved)
-                for name, (calls, time, moved) in self._copies.items()]  # fmt: skip
+        rows = [CopyRow(kernel_names.cut(name), calls, exact(time * self._unit_us), moved)
+                for name, (calls, time, moved) in self._copies.items()]
         return tuple(sorted(rows, key=lambda row: (-row.device_time_us, row.name)))
 
     def devices(self, names: Mapping[int, str | None]) -> tuple[DeviceTime, ...]:
@@ -198,18 +198,18 @@ class Tally:
         launches, time = self._device_kernels.get(device, (0, 0.0))
         return DeviceTime(
             device=device, name=kernel_names.cut(name) if name else None, launches=launches,
-            kernel_us=_exact(time * unit), busy_us=_exact(busy * unit), window_us=_exact(window * unit),
+            kernel_us=exact(time * unit), busy_us=exact(busy * unit), window_us=exact(window * unit),
             idle_pct=100 * (1 - busy / window) if window > 0 else None,
-        )  # fmt: skip
+        )
 
     def processes(self, names: Mapping[int, str | None]) -> tuple[ProcessTime, ...]:
         return tuple(
-            ProcessTime(pid, kernel_names.cut(names.get(pid) or "") or None, launches, _exact(time * self._unit_us))
+            ProcessTime(pid, kernel_names.cut(names.get(pid) or "") or None, launches, exact(time * self._unit_us))
             for pid, (launches, time) in sorted(self._process_kernels.items())
         )
 
 
-def _exact(time_us: float) -> float:
+def exact(time_us: float) -> float:
     """Without the noise of adding binary fractions up: clocks tick in nanoseconds, this keeps picoseconds."""
     return round(time_us, 6)
 

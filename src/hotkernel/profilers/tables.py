@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?")
 _NO_VALUE = frozenset({"", "n/a", "no data", "nan", "-nan", "nan(ind)", "-nan(ind)", "inf", "-inf", "-", "(!) n/a"})
 # ncu's prefixes are decimal: 32.77 Kbyte is 32,768 bytes.
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1.0,
-             "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}  # fmt: skip
+             "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BASES = {"second": "s", "sec": "s", "Hz": "hz"}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hotkernel.profilers import kernel_names
-from hotkernel.profilers.report import Findings, Tally, busy_length, idle_pct
+from hotkernel.profilers.report import Findings, Tally, busy_length, exact, idle_pct
 from hotkernel.schema.profile import OpRow
 
 TARGET_RANGE = "hotkernel_target"  # the contract puts it around the target's own calls
@@ -55,7 +55,7 @@ class _Collected:
 
     kernels: list[_Gpu] = field(default_factory=list)
     copies: list[_Gpu] = field(default_factory=list)
-    ops: list[tuple[Any, float, float, tuple[str, tuple[str, ...]]]] = field(default_factory=list)
+    ops: list[tuple[Any, float, float, tuple[str, tuple[str, ...]]]] = field(default_factory=list)  # start, length
     launches: dict[int, tuple[Any, float, bool]] = field(default_factory=dict)  # thread, time, of a graph
     targets: list[tuple[float, float]] = field(default_factory=list)
     negative: int = 0
@@ -72,7 +72,7 @@ def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, st
     for one in kernels:
         launch = seen.launches.get(one.correlation) if one.correlation is not None else None
         tally.add(one.name, one.start, one.length, device=one.device, facts=_facts(one.arguments),
-                  in_graph=bool(launch and launch[2]))  # fmt: skip
+                  in_graph=bool(launch and launch[2]))
     for one in copies:
         moved = one.arguments.get("bytes")
         tally.add_copy(one.name, one.start, one.length, one.device, moved if isinstance(moved, int) else None)
@@ -82,7 +82,7 @@ def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, st
         ops=_op_rows(seen, inside, kernels), gpu_idle_pct=idle_pct(devices),
         reason=None if kernels else NO_KERNEL, warnings=_warnings(seen),
         scope=TARGET_SCOPE if seen.targets else WHOLE_SCOPE,
-    )  # fmt: skip
+    )
 
 
 def _collect(events: Iterable[Mapping[str, Any]]) -> _Collected:
@@ -120,7 +120,7 @@ def _collect_gpu(seen: _Collected, event: Mapping[str, Any], kind: str) -> None:
     one = _Gpu(
         str(event.get("name") or kernel_names.UNNAMED), start or 0.0, length,
         device if isinstance(device, int) else None, correlation if isinstance(correlation, int) else None, arguments,
-    )  # fmt: skip
+    )
     (seen.kernels if kind in _KERNEL else seen.copies).append(one)
 
 
@@ -130,7 +130,7 @@ def _collect_op(seen: _Collected, event: Mapping[str, Any]) -> None:
         return
     shapes = _arguments(event).get("Input Dims") or _arguments(event).get("Input dims") or []
     known = tuple(str(shape).replace(" ", "") for shape in shapes if shape) if isinstance(shapes, list) else ()
-    seen.ops.append(((event.get("pid"), event.get("tid")), start, start + length, (str(event.get("name")), known)))
+    seen.ops.append(((event.get("pid"), event.get("tid")), start, length, (str(event.get("name")), known)))
 
 
 class _Inside:
@@ -172,13 +172,13 @@ def _op_rows(seen: _Collected, inside: _Inside, kernels: Sequence[_Gpu]) -> tupl
             launched[launch[0]].append((launch[1], one.length))
     sums: dict[tuple[str, tuple[str, ...]], _Ops] = defaultdict(_Ops)
     threads: dict[Any, list[tuple[float, float, tuple[str, tuple[str, ...]]]]] = defaultdict(list)
-    for thread, start, end, key in seen.ops:
+    for thread, start, length, key in seen.ops:
         if inside.holds(start):
-            threads[thread].append((start, end, key))
+            threads[thread].append((start, length, key))
     outermost_us = 0.0
     for thread, ops in threads.items():
         _sum_thread(ops, sorted(launched.get(thread, [])), sums)
-        outermost_us += busy_length((start, end) for start, end, _ in ops)
+        outermost_us += busy_length((start, start + length) for start, length, _ in ops)
     kernel_us = sum(one.length for one in kernels)
     rows = [_op_row(key, one, kernel_us, outermost_us) for key, one in sums.items()]
     return tuple(sorted(rows, key=_op_weight))
@@ -191,17 +191,17 @@ def _op_weight(row: OpRow) -> tuple[float, float, str, tuple[str, ...]]:
 def _sum_thread(
     ops: list[tuple[float, float, tuple[str, tuple[str, ...]]]], launches: list[tuple[float, float]],
     sums: dict[tuple[str, tuple[str, ...]], _Ops],
-) -> None:  # fmt: skip
+) -> None:
     """One sweep over a thread in order of time, with the stack of operators that are open."""
-    for start, end, key in ops:
+    for _, length, key in ops:
         sums[key].calls += 1
-        sums[key].cpu_us += end - start
+        sums[key].cpu_us += length
     waiting = sorted(ops, key=lambda op: (op[0], -op[1]))
     open_ops: list[tuple[float, tuple[str, tuple[str, ...]]]] = []
     at = 0
     for time, length in launches:
         while at < len(waiting) and waiting[at][0] <= time:
-            open_ops.append((waiting[at][1], waiting[at][2]))
+            open_ops.append((waiting[at][0] + waiting[at][1], waiting[at][2]))
             at += 1
         open_ops = [op for op in open_ops if op[0] >= time]
         for key in {key for _, key in open_ops}:  # an operator that calls itself counts a kernel once
@@ -214,9 +214,9 @@ def _op_row(key: tuple[str, tuple[str, ...]], one: _Ops, kernel_us: float, outer
     shapes = [kernel_names.cut(shape, 60) for shape in key[1][:SHAPES_LIMIT]]
     return OpRow(
         name=kernel_names.cut(key[0]), input_shapes=tuple(shapes) + (("…",) if len(key[1]) > SHAPES_LIMIT else ()),
-        calls=one.calls, cpu_time_us=one.cpu_us, device_time_us=one.device_us if on_gpu else None,
+        calls=one.calls, cpu_time_us=exact(one.cpu_us), device_time_us=exact(one.device_us) if on_gpu else None,
         avg_us=time / one.calls, pct=100 * time / total if total else None,
-    )  # fmt: skip
+    )
 
 
 def _facts(arguments: Mapping[str, Any]) -> dict[str, object]:

@@ -46,7 +46,7 @@ class KernelRow:
     """A kernel with all its calls (nsys, torch.profiler), or one launch of it (ncu)."""
 
     name: str  # as the program gave it, control characters stripped, cut at 200
-    short_name: str  # for show; two kernels of one report never share it
+    short_name: str  # for show; shared only where the report itself cut the names alike
     calls: int
     device_time_us: float | None  # over all calls; null where the report holds no time
     pct: float | None = None  # of the kernels' time alone, copies and gaps apart

@@ -57,7 +57,7 @@ def torch_trace(
         torch=account["torch"], ops_note=OPS_NOTE, reason=_no_kernel_reason(found, account), n_ops=len(found.ops),
         truncated=max(len(found.kernels), len(found.ops)) > count,
         warnings=(*found.warnings, *_trace_warnings(account, target, found)),
-    )  # fmt: skip
+    )
 
 
 def profile(
@@ -91,7 +91,7 @@ def profile(
         copies=found.copies[:count], devices=found.devices, processes=found.processes,
         truncated=len(found.kernels) > count,
         warnings=(*found.warnings, *profiler_runs.warnings(session, tool, finished)),
-    )  # fmt: skip
+    )
 
 
 def top_kernels(
@@ -113,7 +113,7 @@ def top_kernels(
         n_kernels_total=len(found.kernels), n_launches=found.n_launches, total_gpu_time_ns=_nanoseconds(found),
         reason=found.reason, gpu_idle_pct=found.gpu_idle_pct, copies=found.copies[:count], devices=found.devices,
         processes=found.processes, truncated=len(found.kernels) > count, warnings=found.warnings,
-    )  # fmt: skip
+    )
 
 
 def _bounded(count: int, name: str) -> int:
@@ -130,11 +130,11 @@ def _account(file: Path, finished: Finished) -> dict[str, Any]:
         raise ToolError(
             f"the script ended its process before the trace was written (exit status {finished.returncode})",
             fix="run it with plain python first; os._exit and crashes leave no trace", detail=finished.tail(),
-        ) from None  # fmt: skip
+        ) from None
     if account["error"]:
         raise ToolError("the script raised an error under torch.profiler",
                         fix="run it with plain python first; a script that profiles itself cannot be traced",
-                        detail=nsys.kernel_tail(str(account["error"])))  # fmt: skip
+                        detail=nsys.kernel_tail(str(account["error"])))
     return account
 
 

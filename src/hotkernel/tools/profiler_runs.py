@@ -80,7 +80,7 @@ def run(session: Session, what: str, argv: list[str], cwd: str, timeout: float, 
         return session.job.run(
             argv, timeout_s=timeout, cwd=session.path(cwd) if cwd else session.root, env=environment,
             watch=lambda seconds: session.progress(f"{what}: running for {seconds:.0f} s", None, None),
-        )  # fmt: skip
+        )
     except ToolError as error:
         if what == "ncu" and "did not end" in error.message:
             raise ToolError(error.message, fix=ncu.REPLAY_HINT, detail=error.detail) from None
@@ -143,7 +143,7 @@ def _asked(tool: str, program: Path, argv: list[str], output: Path, filters: Fil
     return ncu.command(
         str(program), argv, str(output), kernel_regex=filters.kernel_regex, launch_count=filters.launch_count,
         launch_skip=filters.launch_skip, metric_set=filters.metric_set, only_capture_range=target,
-    )  # fmt: skip
+    )
 
 
 def _gathered(

@@ -41,7 +41,7 @@ def read_database(file: Path) -> Findings:
         tables = reports.columns(ask)
         if "StringIds" not in tables:
             raise ToolError(f"{file.name} is a SQLite file, but cannot be read as nsys's",
-                            fix="give what `nsys export --type sqlite` wrote")  # fmt: skip
+                            fix="give what `nsys export --type sqlite` wrote")
         return nsys.parse_database({answer: ask(sql) for answer, sql in nsys.queries(tables).items()})
 
 
@@ -66,7 +66,7 @@ def read_ncu_report(session: Session, file: Path) -> Findings:
     found = ncu_pages.parse(finished.stdout) if finished.ok else None
     if found is None:
         raise ToolError(f"ncu could not import {file.name}", fix="use an ncu at least as new as the report's",
-                        detail=ncu.words(finished.stderr + finished.stdout))  # fmt: skip
+                        detail=ncu.words(finished.stderr + finished.stdout))
     return found
 
 
@@ -75,7 +75,7 @@ def export(session: Session, program: Path, file: Path, output: Path) -> Path:
     finished = session.job.run(nsys.export_command(str(program), str(file), str(output)), timeout_s=EXPORT_TIMEOUT_S)
     if not finished.ok or not output.is_file():
         raise ToolError(f"nsys could not export {file.name}", fix="use an nsys at least as new as the report's",
-                        detail=nsys.kernel_tail(finished.stderr + finished.stdout))  # fmt: skip
+                        detail=nsys.kernel_tail(finished.stderr + finished.stdout))
     return output
 
 
