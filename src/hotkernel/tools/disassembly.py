@@ -99,8 +99,7 @@ def _answer(path: Path, code: Code, entries: Sequence[CacheEntry], max_lines: in
     kernels = [findings.kernel_code(each, _usage(each, code.usage), is_sass=code.is_sass) for each in code.functions]
     ordered = sorted(kernels, key=lambda each: (-_spilled(each), -each.instructions))
     shown, others = ordered[:KERNELS_SHOWN], ordered[KERNELS_SHOWN:]
-    found = [*_about_launch(entries[0]), *findings.find(shown, is_sass=code.is_sass)] if entries else [
-        *findings.find(shown, is_sass=code.is_sass)]
+    found = [*(_about_launch(entries[0]) if entries else ()), *findings.find(shown, is_sass=code.is_sass)]
     if also := [each.name[:60] for each in others if _spilled(each)]:
         found.append(Finding("spills", f"{len(also)} more kernels spill: {code_files.listed(also)}"))
     warnings = code.warnings
@@ -233,7 +232,7 @@ def _side(kernel: ProfiledKernel, report: SourceReport) -> Profile:
 
 
 def _bounded(whole: Explanation) -> Explanation:
-    """`whole` with as many of its lines as fit into the answer's bound, and less of each where one alone does not."""
-    while len(json.dumps(to_plain(whole))) > EXPLANATION_CHARACTERS and (whole.lines or whole.other_kernels):
+    """`whole` with as many of its lines as fit into the answer's bound."""
+    while whole.lines and len(json.dumps(to_plain(whole))) > EXPLANATION_CHARACTERS:
         whole = replace(whole, lines=whole.lines[:-1], other_kernels=whole.other_kernels[:3], truncated=True)
     return whole
