@@ -96,18 +96,12 @@ class Parameter:
         return self.default is inspect.Parameter.empty
 
     def schema(self) -> dict[str, Any]:
-        """This argument as JSON schema."""
-        schema: dict[str, Any] = {"type": self.types[0] if len(self.types) == 1 else list(self.types)}
-        if "array" in self.types:
-            schema["items"] = {"type": self.item_type or "string"}
-        if self.choices:
-            schema["enum"] = [*self.choices, *([None] if "null" in self.types else [])]
-        elif "string" in self.types:
-            schema["maxLength"] = TEXT_LIMIT
-        if self.bounds and self.bounds.low is not None:
-            schema["minimum"] = self.bounds.low
-        if self.bounds and self.bounds.high is not None:
-            schema["maximum"] = self.bounds.high
+        """This argument as JSON schema, one type to a branch: some clients know no more.
+
+        An argument that may be null may as well be left out, so null is not named.
+        """
+        branches = [self._branch(word) for word in self.types if word != "null"]
+        schema: dict[str, Any] = branches[0] if len(branches) == 1 else {"anyOf": branches}
         schema["description"] = self.help
         if not self.is_required and self.default not in (None, ""):
             schema["default"] = self.default
@@ -126,6 +120,17 @@ class Parameter:
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             self._check_number(value)
         return value
+
+    def _branch(self, word: str) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": word}
+        if word == "array":
+            schema["items"] = {"type": self.item_type or "string"}
+        if word == "string":
+            schema |= {"enum": list(self.choices)} if self.choices else {"maxLength": TEXT_LIMIT}
+        if word in ("integer", "number") and self.bounds:
+            known = {"minimum": self.bounds.low, "maximum": self.bounds.high}
+            schema |= {name: bound for name, bound in known.items() if bound is not None}
+        return schema
 
     def _read_item(self, item: Any) -> Any:
         wanted = self.item_type or "string"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotkernel.errors import ToolError
+from hotkernel.harness.zygote import Nursery
 from hotkernel.machine import programs
 from hotkernel.machine.process import Job
 
@@ -27,6 +28,7 @@ class Session:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     progress: Progress = no_progress
     job: Job = field(default_factory=Job)
+    nursery: Nursery = field(default_factory=Nursery)  # shared by a server's calls, so that torch is imported once
 
     def path(self, text: str, *, cwd: str | None = None) -> Path:
         """The absolute path that `text` means, below `cwd` or the root; `C:\\…` becomes /mnt/c/… where that exists."""

@@ -19,6 +19,9 @@ TRACEBACK_LIMIT = 4000
 
 def main(argv: list) -> int:
     trace_path, account_path, script = argv[1:4]
+    # As plain python has it, before torch is imported: this folder's modules must hide nobody's. Not so under -P.
+    if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
+        sys.path[0] = str(Path(script).resolve().parent)
     account = {"script_exit_code": None, "error": None, "torch": None, "cuda": False, "cuda_used": False}
     try:
         import torch
@@ -30,8 +33,6 @@ def main(argv: list) -> int:
     account["torch"] = torch.__version__
     account["cuda"] = torch.cuda.is_available()
     sys.argv = [script, *argv[4:]]
-    if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:  # not so under -P or PYTHONSAFEPATH
-        sys.path[0] = str(Path(script).resolve().parent)
     profiler = _profiler(torch)
     try:
         profiler.start()

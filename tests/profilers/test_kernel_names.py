@@ -25,7 +25,7 @@ from hotkernel.profilers import kernel_names
         ("copy_blocked[v1,cw51cXT](Array<long long, 1, C, mutable, aligned>, long long)", "copy_blocked"),
         ("void unnamed>::transpose_tiled_kernel<32>(const float *, float *, int, int)", "transpose_tiled_kernel"),
         (
-            "void unrolled_elementwise_kernel<f(It &)::[lambda() (instance 3)]::operator ()() lambda() (instance 7)]::g,"
+            "void unrolled_elementwise_kernel<f(I &)::[lambda() (instance 3)]::operator ()() lambda() (inst. 7)]::g,"
             " array<char *, 2>>(int, T1)",
             "unrolled_elementwise_kernel",
         ),

@@ -80,6 +80,8 @@ def failure(error: BaseException, code: str = "") -> CallToolResult:
         code = "internal"
     code = code or code_of(error)
     told = {
+        "schema_version": SCHEMA_VERSION,
+        "status": "error",
         "code": code,
         "message": clean(error.message, 2000),
         "fix": clean(error.fix, 2000),

@@ -32,16 +32,15 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 def output_schema(tool: Tool) -> dict[str, Any] | None:
     """What an answer holds; null for a picture, which has no structured content.
 
-    A long tool may answer `running`, so only what that answer has too is required of it.
+    Only what every answer has is required: a long call may answer `running`, and the TypeScript client holds errors
+    against this schema too.
     """
     if tool.listed.is_picture:
         return None
     hints = typing.get_type_hints(tool.result)
-    fields = [field.name for field in dataclasses.fields(tool.result)]
-    own = {name: _brief(hints[name]) for name in fields}
+    own = {field.name: _brief(hints[field.name]) for field in dataclasses.fields(tool.result)}
     properties = {**_ENVELOPE, **(_RUNNING if tool.listed.is_long else {}), **own}
-    required = ["schema_version", "status", *([] if tool.listed.is_long else fields)]
-    return {"type": "object", "properties": properties, "required": list(dict.fromkeys(required))}
+    return {"type": "object", "properties": properties, "required": list(_ENVELOPE)}
 
 
 def _brief(kind: Any) -> dict[str, Any]:

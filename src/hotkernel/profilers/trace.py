@@ -37,7 +37,8 @@ class _Gpu:
     length: float
     device: int | None
     correlation: int | None
-    arguments: Mapping[str, Any]
+    facts: Mapping[str, object]
+    moved_bytes: int | None
 
 
 @dataclass
@@ -51,7 +52,7 @@ class _Ops:
 
 @dataclass
 class _Collected:
-    """What one pass over the events keeps."""
+    """What one pass over the events keeps; what is alike is kept once, as a trace holds millions of long names."""
 
     kernels: list[_Gpu] = field(default_factory=list)
     copies: list[_Gpu] = field(default_factory=list)
@@ -60,6 +61,15 @@ class _Collected:
     targets: list[tuple[float, float]] = field(default_factory=list)
     negative: int = 0
     untimed: int = 0
+    _seen: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, value: Any) -> Any:
+        """`value`, or the equal one that came before."""
+        return self._seen.setdefault(value, value)
+
+    def once_facts(self, facts: dict[str, object]) -> Mapping[str, object]:
+        known: Mapping[str, object] = self._seen.setdefault(tuple(facts.items()), facts)
+        return known
 
 
 def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, str | None]) -> Findings:
@@ -71,11 +81,10 @@ def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, st
     tally = Tally(unit_us=1.0)
     for one in kernels:
         launch = seen.launches.get(one.correlation) if one.correlation is not None else None
-        tally.add(one.name, one.start, one.length, device=one.device, facts=_facts(one.arguments),
+        tally.add(one.name, one.start, one.length, device=one.device, facts=one.facts,
                   in_graph=bool(launch and launch[2]))
     for one in copies:
-        moved = one.arguments.get("bytes")
-        tally.add_copy(one.name, one.start, one.length, one.device, moved if isinstance(moved, int) else None)
+        tally.add_copy(one.name, one.start, one.length, one.device, one.moved_bytes)
     devices = tally.devices(device_names)
     return Findings(
         "torch", "trace", tally.rows(knows_graphs=bool(seen.launches)), tally.copies(), devices,
@@ -98,7 +107,7 @@ def _collect(events: Iterable[Mapping[str, Any]]) -> _Collected:
             correlation, start = _arguments(event).get("correlation"), _number(event.get("ts"))
             if isinstance(correlation, int) and start is not None:
                 is_graph = "GraphLaunch" in str(event.get("name"))
-                seen.launches[correlation] = ((event.get("pid"), event.get("tid")), start, is_graph)
+                seen.launches[correlation] = (seen.once(_thread(event)), start, is_graph)
         elif event.get("name") == TARGET_RANGE and kind == "user_annotation":
             start, length = _number(event.get("ts")), _number(event.get("dur"))
             if start is not None and length is not None:
@@ -116,10 +125,9 @@ def _collect_gpu(seen: _Collected, event: Mapping[str, Any], kind: str) -> None:
         return
     arguments = _arguments(event)
     device = arguments.get("device", event.get("pid"))
-    correlation = arguments.get("correlation")
     one = _Gpu(
-        str(event.get("name") or kernel_names.UNNAMED), start or 0.0, length,
-        device if isinstance(device, int) else None, correlation if isinstance(correlation, int) else None, arguments,
+        seen.once(str(event.get("name") or kernel_names.UNNAMED)), start or 0.0, length, _whole(device),
+        _whole(arguments.get("correlation")), seen.once_facts(_facts(arguments)), _whole(arguments.get("bytes")),
     )
     (seen.kernels if kind in _KERNEL else seen.copies).append(one)
 
@@ -130,7 +138,8 @@ def _collect_op(seen: _Collected, event: Mapping[str, Any]) -> None:
         return
     shapes = _arguments(event).get("Input Dims") or _arguments(event).get("Input dims") or []
     known = tuple(str(shape).replace(" ", "") for shape in shapes if shape) if isinstance(shapes, list) else ()
-    seen.ops.append(((event.get("pid"), event.get("tid")), start, length, (str(event.get("name")), known)))
+    key = seen.once((str(event.get("name")), known))
+    seen.ops.append((seen.once(_thread(event)), start, length, key))
 
 
 class _Inside:
@@ -234,6 +243,14 @@ def _facts(arguments: Mapping[str, Any]) -> dict[str, object]:
 def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = event.get("args")
     return arguments if isinstance(arguments, dict) else {}
+
+
+def _thread(event: Mapping[str, Any]) -> tuple[str, str]:
+    return str(event.get("pid")), str(event.get("tid"))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _number(value: Any) -> float | None:

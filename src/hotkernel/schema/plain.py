@@ -49,7 +49,7 @@ def _build(kind: Any, value: Any) -> Any:
         item_kind = typing.get_args(kind)[1]
         return {key: _build(item_kind, item) for key, item in _expect(value, dict, kind).items()}
     if dataclasses.is_dataclass(kind):
-        hints = _hints(kind)
+        hints = _hints(typing.cast(type, kind))
         known = _expect(value, dict, kind)
         return kind(**{name: _build(hints[name], known[name]) for name in hints if name in known})  # type: ignore[operator]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):

@@ -1,0 +1,197 @@
+"""Runs one batch: oracle and worker in turn, never at once, and the stamps that neither the worker nor its words decide."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hotkernel.errors import ToolError
+from hotkernel.harness.links import OracleLink, WorkerLink, nonce
+from hotkernel.machine import tree
+from hotkernel.schema.verdict import Check, VerdictKind
+from hotkernel_contract import protocol
+
+BATCH_GRACE_S = 30.0  # beyond what the plan expects; a worker that needs more is stuck
+LATE_LIMIT = 3  # so often may a gate open too early before the call is taken for one that synchronises
+LATE = "the gate opened before the calls were queued"
+NEW_MEMORY = "an output lies in memory that was allocated during the batch"
+MIN_GATE_US = 1_500.0
+MAX_GATE_US = 400_000.0
+GATE_MARGIN = 1.6  # times what queueing took without a gate
+
+
+class CannotQueue(Exception):
+    """A side's calls cannot be queued behind the gate: it synchronises inside."""
+
+
+class Unreadable(Exception):
+    """The outputs cannot be read where they lie; they must be copied out."""
+
+
+@dataclass
+class Stamped:
+    """One batch as it went: the span, the check's own time where the device took it, and why it is void if it is."""
+
+    span_us: float
+    check_us: float | None
+    at_s: float
+    void: str | None = None
+
+
+@dataclass
+class Checks:
+    """What the oracle says of each side's outputs so far."""
+
+    tallies: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def take(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
+        """Keep the tally; raise the side's fault when there is one."""
+        self.tallies[worker.side] = answer["tally"]
+        if answer["fault"]:
+            rule, reason = answer["fault"]
+            raise worker.fault(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
+
+    def as_checks(self, broken: dict[str, tuple[str, str]]) -> tuple[Check, ...]:
+        """One Check a side; `broken` is the rule and reason of a side that failed."""
+        found = []
+        for side, tally in self.tallies.items():
+            rule, detail = broken.get(side, (None, ""))
+            found.append(Check(
+                side=side, outputs=tally["outputs"], ok=rule is None,  # type: ignore[arg-type]
+                within_share=1.0 - tally["worst_bad_share"] if tally["outputs"] else None,
+                max_abs_error=tally["max_abs"], max_rel_error=tally["max_rel"], rms_error_ulps=tally["rms_ulps"],
+                rule=rule, detail=detail))
+        return tuple(found)
+
+
+class Batches(Protocol):
+    """How one batch is run on a device."""
+
+    def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
+        """One batch of `worker` on the pool's `picks` in the slots of `order`; raises SideFault."""
+
+    def ready(self, worker: WorkerLink, handle: bytes) -> None:
+        """A worker has mapped its slots."""
+
+    def forget(self, worker: WorkerLink) -> None:
+        """A worker is gone."""
+
+
+class HostBatches:
+    """The CPU: the referee's clock, and a worker that stands still whenever it is not its turn.
+
+    While it stands, the oracle writes secrets into its slots and reads its outputs: inputs do not exist for the running
+    worker before stamp0, and what is not in an output at stamp1 never gets there.
+    """
+
+    def __init__(self, oracle: OracleLink, checks: Checks, began: float) -> None:
+        self.oracle, self.checks, self.began = oracle, checks, began
+
+    def ready(self, worker: WorkerLink, handle: bytes) -> None:
+        tree.stand_still(worker.pid)
+
+    def forget(self, worker: WorkerLink) -> None:
+        """Nothing is open for it."""
+
+    def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
+        self.oracle.ask("fill", picks=picks, order=order)
+        number = nonce()
+        request = protocol.pack_numbers(protocol.RUN, order, number)
+        deadline = time.monotonic() + BATCH_GRACE_S + 50 * expected_us / 1e6
+        stands = tree.standing(worker.pid)
+        started = time.perf_counter_ns()
+        tree.go_on(stands)
+        worker.send(request)
+        done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(len(order)))]
+        ended = time.perf_counter_ns()
+        still = tree.stand_still(worker.pid)
+        if done[0].number != len(order):
+            raise worker.fault("out_of_protocol", "it answered another number of calls than was asked for")
+        read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done))
+        tree.go_on(tree.standing(worker.pid))
+        outputs, _ = worker.receive_outputs(len(order), number, deadline)
+        worker.send(protocol.pack(protocol.RELEASE, 0, number))
+        if "unreadable" in read:
+            self._kind_or_raise(worker, outputs, picks, order, read)
+        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
+        tree.stand_still(worker.pid)
+        worker.check_log()
+        return Stamped((ended - started) / 1e3, None, time.monotonic() - self.began, None if still else "it did not stand still")
+
+    def _kind_or_raise(self, worker: WorkerLink, outputs: list[protocol.OutputAt], picks: list[int], order: list[int],
+                       read: dict[str, Any]) -> None:
+        """An address that cannot be read is a wrong output's, or the machine forbids reading: only then copies help."""
+        if read["errno"] not in (1, 38):  # EPERM, ENOSYS
+            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
+            raise worker.fault("out_of_protocol", "an output lies where no memory is")
+        raise Unreadable(read["unreadable"])
+
+
+class CardBatches:
+    """CUDA: everything is queued behind the oracle's gate; both stamps are the oracle's own timed events."""
+
+    def __init__(self, oracle: OracleLink, checks: Checks, began: float, *, is_open: bool) -> None:
+        self.oracle, self.checks, self.began = oracle, checks, began
+        self.is_open = is_open  # latency batches: no gate
+        self.gate_us = MIN_GATE_US
+        self.queued_s = 0.0  # from the gate's start until the tail of the last batch was queued
+        self.late = 0
+
+    def ready(self, worker: WorkerLink, handle: bytes) -> None:
+        self.oracle.ask("worker", name=worker.name, done=handle.hex())
+
+    def forget(self, worker: WorkerLink) -> None:
+        self.oracle.ask("forget", name=worker.name)
+
+    def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
+        stamped = self.attempt(worker, picks, order, expected_us, 0.0 if self.is_open else self.gate_us)
+        if stamped.void == LATE:
+            self.late += 1
+            self.gate_us = min(2 * self.gate_us, MAX_GATE_US)
+            if self.late >= LATE_LIMIT:
+                raise CannotQueue
+        elif stamped.void is None:
+            self.late = 0
+        return stamped
+
+    def learn_gate(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> None:
+        """An open batch, to learn how long queueing takes and to see the memory that outputs lie in."""
+        for _ in range(LATE_LIMIT):
+            stamped = self.attempt(worker, picks, order, expected_us, 0.0)
+            if stamped.void is None:
+                break
+        wanted = GATE_MARGIN * 1e6 * self.queued_s + MIN_GATE_US
+        self.gate_us = min(MAX_GATE_US, max(self.gate_us, wanted))
+
+    def attempt(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float, gate_us: float) -> Stamped:
+        """One batch with this gate, checked; void when the gate was too short or memory was new."""
+        number = nonce()
+        request = protocol.pack_numbers(protocol.RUN, order, number)
+        deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
+        self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
+        worker.send(request)
+        outputs, new = worker.receive_outputs(len(order), number, deadline)
+        for segment in new:
+            size, handle = worker.segments[segment]
+            self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle)
+        answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
+        self.queued_s = float(answer.get("queued_s", 0.0))
+        worker.send(protocol.pack(protocol.RELEASE, 0, number))
+        if answer.get("fault"):
+            rule, reason = answer["fault"]
+            raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
+        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
+        worker.check_log()
+        void = NEW_MEMORY if new else LATE if answer["late"] and gate_us else None
+        return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void)
+
+    def fill_alone(self, picks: list[int], order: list[int]) -> float:
+        """F: the same head with no call behind it, in us."""
+        gate_us = MIN_GATE_US + 30.0 * len(picks)  # a fill queues one copy a slot and input
+        return float(self.oracle.ask("fill_alone", picks=picks, order=order, gate_us=gate_us)["span_us"])
+
+
+def refuse_unreadable(error: Unreadable) -> ToolError:
+    """When even copies cannot help."""
+    return ToolError(f"the outputs cannot be read: {error}", fix="allow process_vm_readv, or run where shared memory works")

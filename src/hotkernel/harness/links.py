@@ -1,0 +1,169 @@
+"""The referee's ends of the channels: questions to the oracle, frames to and from a worker; measures nothing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from hotkernel.errors import ToolError
+from hotkernel.harness.zygote import Fork
+from hotkernel.schema.verdict import Fault, Side, VerdictKind
+from hotkernel_contract import protocol
+from hotkernel_contract.protocol import Frame
+
+LOG_LIMIT_BYTES = 64 << 20  # a worker that writes more than this fills somebody's disk
+SAID_LIMIT = 400  # of a candidate's own words in a reason: they are data
+
+_FAULTS = {  # what a worker may say of itself -> the rule and the kind it is for a candidate
+    protocol.FAULT_IMPORT: ("import_failed", VerdictKind.INVALID, "cannot be loaded"),
+    protocol.FAULT_NO_CALLABLE: ("no_callable", VerdictKind.INVALID, "has nothing to call"),
+    protocol.FAULT_CALL: ("raised", VerdictKind.INVALID, "raised"),
+    protocol.FAULT_OUTPUT: ("wrong_output", VerdictKind.INCORRECT, "did not return a right kind of output"),
+    protocol.FAULT_ALIAS: ("output_aliases_input", VerdictKind.INCORRECT, "did not return an output of its own"),
+    protocol.FAULT_MEMORY: ("out_of_memory", VerdictKind.INVALID, "ran out of memory"),
+}
+
+
+class SideFault(Exception):
+    """A side did something that decides the verdict."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
+class Target:
+    """The oracle refused the target: raised as ToolError with this fix."""
+
+    FIX = "mend the target's baseline file, or make it anew with new_target"
+
+
+class OracleLink:
+    """Questions to the oracle and its answers."""
+
+    def __init__(self, fork: Fork, environment: dict[str, str], log: Path, timeout_s: float) -> None:
+        self.fork, self.log = fork, log
+        self.pid, self.channel = fork.child("oracle", environment, {}, log)
+        self.channel.settimeout(timeout_s)
+        self.files: list[int] = []
+
+    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        """One question; raises ToolError when the oracle refuses the target or fails."""
+        self.tell(op, **arguments)
+        return self.answer(op)
+
+    def tell(self, op: str, **arguments: Any) -> None:
+        """Ask and do not wait; `answer` must follow."""
+        protocol.send_message(self.channel, {"op": op, **arguments})
+
+    def answer(self, op: str) -> dict[str, Any]:
+        try:
+            answer, self.files = protocol.receive_message(self.channel)
+        except (EOFError, OSError):
+            said = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise ToolError(f"the oracle ended or hung in {op!r}",
+                            fix="a reference that crashes or needs more memory than there is does this; the detail may say",
+                            detail=said) from None
+        if "refused" in answer:
+            raise ToolError(answer["refused"], fix=Target.FIX)
+        if "error" in answer:
+            said = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise ToolError(f"the target's baseline or reference failed: {answer['error']}", fix=Target.FIX, detail=said)
+        return dict(answer)
+
+    def end(self) -> None:
+        self.channel.close()
+        self.fork.end(self.pid)
+
+
+class WorkerLink:
+    """One side's process: frames of one size, in an order that the protocol fixes; anything else is a fault."""
+
+    def __init__(self, fork: Fork, side: Side, environment: dict[str, str], spec: dict[str, Any], log: Path) -> None:
+        self.fork, self.side, self.log = fork, side, log
+        self.name = log.parent.name  # of this process, among all of a verify
+        self.pid, self.channel = fork.child("worker", environment, spec, log)
+        self.segments: dict[int, tuple[int, str]] = {}
+
+    def expect(self, kind: int, deadline: float, nonce: int = 0) -> Frame:
+        """The next frame, which must be of this kind; raises SideFault."""
+        frame = self.receive(deadline)
+        if frame.kind != kind or frame.nonce != nonce:
+            raise self.fault("out_of_protocol", "its process wrote to the referee's channel out of turn")
+        return frame
+
+    def receive(self, deadline: float) -> Frame:
+        """The next frame of any kind; raises SideFault when there is none in time or it is none."""
+        self.channel.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            frame = protocol.unpack(protocol.receive_exactly(self.channel, protocol.FRAME_BYTES))
+        except protocol.Junk:
+            raise self.fault("out_of_protocol", "its process wrote bytes of its own to the referee's channel") from None
+        except TimeoutError:
+            raise self.fault("timeout", "it did not come back in time") from None
+        except (EOFError, ConnectionError):
+            raise self.fault("early_exit", f"its process ended by itself{self.last_words()}") from None
+        if frame.kind == protocol.FAULT:
+            rule, kind, what = _FAULTS.get(frame.number, ("raised", VerdictKind.INVALID, "failed"))
+            raise self.fault(rule, f"it {what}: {clean(protocol.text_of(frame))}", kind)
+        if frame.kind not in protocol.FROM_WORKER:
+            raise self.fault("out_of_protocol", "its process wrote a frame that is not a worker's")
+        return frame
+
+    def receive_outputs(self, calls: int, nonce: int, deadline: float) -> tuple[list[protocol.OutputAt], list[int]]:
+        """Where the outputs of a batch lie, and the numbers of device allocations seen for the first time."""
+        outputs: list[protocol.OutputAt] = []
+        new: list[int] = []
+        while True:
+            frame = self.receive(deadline)
+            if frame.nonce != nonce or len(outputs) > calls:
+                raise self.fault("out_of_protocol", "its process answered a batch that was not asked for")
+            if frame.kind == protocol.END:
+                return outputs, new
+            if frame.kind == protocol.SEGMENT:
+                number, size, handle = protocol.unpack_segment(frame)
+                self.segments[number] = (size, handle.hex())
+                new.append(number)
+            elif frame.kind == protocol.OUTPUT:
+                try:
+                    outputs += protocol.unpack_outputs(frame)
+                except (protocol.Junk, ValueError):
+                    raise self.fault("out_of_protocol", "its process described an output that cannot be") from None
+            else:
+                raise self.fault("out_of_protocol", "its process wrote to the referee's channel out of turn")
+
+    def send(self, data: bytes) -> None:
+        try:
+            self.channel.sendall(data)
+        except OSError:
+            raise self.fault("early_exit", f"its process ended by itself{self.last_words()}") from None
+
+    def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
+        return SideFault(Fault(kind, rule, f"the {self.side}: {reason}", self.side))
+
+    def check_log(self) -> None:
+        """Raise SideFault when the process floods its log."""
+        if self.log.stat().st_size > LOG_LIMIT_BYTES:
+            raise self.fault("log_flood", f"it printed more than {LOG_LIMIT_BYTES >> 20} MiB")
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace")[-2000:].strip().splitlines()
+        return f"; its last line was {clean(lines[-1])!r}" if lines else ""
+
+    def end(self) -> None:
+        self.channel.close()
+        self.fork.end(self.pid)
+
+
+def nonce() -> int:
+    """A number that a frame of a batch must carry; not known before the batch is asked for."""
+    return secrets.randbits(63) | 1
+
+
+def clean(text: str) -> str:
+    """Somebody else's words as one bounded line without control characters."""
+    return "".join(c if c.isprintable() else " " for c in text)[:SAID_LIMIT].strip()
+
+

@@ -1,0 +1,68 @@
+"""How much is measured: calls a batch, values a pair, slots, from the baseline's time and the memory; runs nothing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from hotkernel.schema.verdict import Mode, Plan
+
+LOOKS = (3, 5, 7, 10)
+VALUES_PER_PAIR = 8
+CONFIRMATION_PAIRS = 3
+MIN_WORK_US = {Mode.BATCHES: 720.0, Mode.LATENCY: 2_000.0, Mode.CPU: 6_000.0}  # between the two batches of a value
+MIN_CALLS = {Mode.BATCHES: 8, Mode.LATENCY: 8, Mode.CPU: 3}
+MAX_BATCH_US = 20_000.0  # a longer batch tells no more and costs the user's time
+MAX_CALLS = 240  # the launch queue holds about a thousand; a call may launch several kernels
+CPU_MAX_CALLS = 20
+MEMORY_SHARE = 0.25
+LONG_PAIR_US = 3_000_000.0  # a pair longer than this takes fewer values
+JITTER = 0.1  # n1 and n2 are drawn this far around the plan, so that no call knows which is the last
+CUDA_TICK_US = 0.5  # CUDA's events
+CPU_TICK_US = 0.1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller asked for."""
+
+    looks: tuple[int, ...] = LOOKS
+    confirmation_pairs: int = CONFIRMATION_PAIRS
+    values_per_pair: int = VALUES_PER_PAIR
+
+
+def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int, wanted: Wanted) -> Plan:
+    """The plan for a baseline that takes about `baseline_us`; `entry_bytes` is what one slot costs with all its copies."""
+    us = max(baseline_us, 0.5)
+    most = MAX_CALLS if mode is not Mode.CPU else CPU_MAX_CALLS
+    between = max(-(-MIN_WORK_US[mode] // us), MIN_CALLS[mode])
+    between = int(min(between, most - most // 6, max(2.0, MAX_BATCH_US / us)))
+    if mode is Mode.CPU and us > MAX_BATCH_US:
+        between = 1
+    n1 = max(2 if between > 1 else 1, between // 5)
+    notes: list[str] = []
+    fit = int(MEMORY_SHARE * free_bytes // max(entry_bytes, 1) // 2)  # a pool of n1 + n2, and slots of n2
+    if n1 + between > fit:
+        n1, between = (2, fit - 2) if fit >= 4 else (1, max(1, fit - 1))
+        notes.append(f"memory holds {fit} calls at once, so batches are of {n1} and {n1 + between}")
+    n2 = n1 + between
+    values = wanted.values_per_pair
+    while values > 2 and (n1 + n2) * us * values * 2 > LONG_PAIR_US:
+        values -= 2
+    if values < wanted.values_per_pair:
+        notes.append(f"a call takes {us / 1000:.0f} ms, so a pair takes {values} values instead of {wanted.values_per_pair}")
+    return Plan(mode=mode, n1=n1, n2=n2, values_per_pair=values, looks=wanted.looks,
+                confirmation_pairs=wanted.confirmation_pairs, slots=top_calls(n2),
+                tick_us=CPU_TICK_US if mode is Mode.CPU else CUDA_TICK_US, notes=tuple(notes))
+
+
+def top_calls(n2: int) -> int:
+    """The most calls that a batch drawn around `n2` can have."""
+    return n2 + int(n2 * JITTER)
+
+
+def draw_calls(plan: Plan, chance: random.Random) -> tuple[int, int]:
+    """n1 and n2 of one value, drawn around the plan."""
+    n1 = plan.n1 + chance.randint(0, int(plan.n1 * JITTER * 2))
+    n2 = plan.n2 + chance.randint(-int(plan.n2 * JITTER), int(plan.n2 * JITTER))
+    return n1, max(n2, n1 + 1)

@@ -1,0 +1,327 @@
+"""One verify's processes: the oracle, the plan, pairs of workers and the batches they run; concludes nothing."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hotkernel.errors import ToolError
+from hotkernel.harness import environment
+from hotkernel.harness.batches import (
+    Batches,
+    CannotQueue,
+    CardBatches,
+    Checks,
+    HostBatches,
+    Stamped,
+    Unreadable,
+    refuse_unreadable,
+)
+from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
+from hotkernel.harness.plan import Wanted, draw_calls, make_plan, top_calls
+from hotkernel.harness.zygote import Fork
+from hotkernel.schema.verdict import Batch, Fill, Mode, Plan, Side, Stage
+from hotkernel_contract import protocol
+
+BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
+CACHE_LIMIT_BYTES = 2 << 30
+FILLS = 9  # readings of the fill at each count
+REPEATS = 3  # of a void value
+WARM_S = 1.5
+WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
+
+Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
+
+
+@dataclass(frozen=True)
+class SideSource:
+    """What one side runs: a file, the names its function may have, and the folder of its compile caches."""
+
+    path: Path
+    names: tuple[str, ...]
+    caches: Path
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything about a verify that is not measured."""
+
+    baseline_file: Path
+    sources: Mapping[Side, SideSource]
+    environment: Mapping[str, str]
+    scratch: Path
+    device: str  # cuda, cpu or "" for the target's choice
+    visible: str  # for CUDA_VISIBLE_DEVICES
+    cores: tuple[int, ...]
+    deadline: float  # of time.monotonic
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+@dataclass
+class PairOfWorkers:
+    """The processes of one pair, one a side."""
+
+    stage: Stage
+    number: int
+    workers: dict[Side, WorkerLink]
+
+
+class Trial:
+    """Opens the oracle, then starts pairs and measures them; `close` ends every process."""
+
+    def __init__(self, fork: Fork, setting: Setting, moment: Moment, say: Callable[[str], None]) -> None:
+        self.fork, self.setting, self.moment, self.say = fork, setting, moment, say
+        self.began = time.monotonic()
+        self.chance = random.SystemRandom()
+        self.checks = Checks()
+        self.fills: list[Fill] = []
+        self.call_us: dict[str, float] = {}
+        self.copies = False
+        self.mode = Mode.CPU
+        self.alive: list[WorkerLink] = []
+        self.seconds: dict[str, float] = {}
+        self.started = 0
+
+    # Before any pair --------------------------------------------------------------------------------------------------
+
+    def open(self) -> dict[str, Any]:
+        """Load the target in the oracle; what it is."""
+        with self.phase("oracle"):
+            folder = self.setting.scratch / "oracle"
+            chosen = environment.private(self.setting.environment, folder, folder / "caches", self.setting.visible)
+            self.oracle = OracleLink(self.fork, chosen, folder / "log", self._left())
+            self.target = self.oracle.ask("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
+                                          threads=len(self.setting.cores), cores=list(self.setting.cores))
+        self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
+        self.copies = bool(self.target["reuses_output"])
+        return self.target
+
+    def prepare(self) -> Plan:
+        """Make the plan, the slots and the pool; measure the fill."""
+        with self.phase("slots"):
+            target = self.target
+            self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"],
+                                  self.setting.wanted)
+            self.slots = top_calls(self.plan.n2)
+            self.layout = self.oracle.ask("allocate", slots=self.slots, copies=self.copies)
+            self.files = self.oracle.files
+            self.oracle.ask("draw", size=self._pool_size())
+            self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))
+            self.batches: Batches
+            if self.mode is Mode.CPU:
+                self.batches = HostBatches(self.oracle, self.checks, self.began)
+            else:
+                self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
+                self._measure_fills(self.batches)
+        return self.plan
+
+    def _pool_size(self) -> int:
+        return self.plan.n1 + int(self.plan.n1 * 0.2) + self.slots
+
+    def _measure_fills(self, batches: CardBatches) -> None:
+        self.fills.clear()
+        top = self.slots
+        for calls in sorted({self.plan.n1, self.plan.n1 + int(self.plan.n1 * 0.2), self.plan.n2, top}):
+            chosen = list(range(calls))
+            batches.fill_alone(chosen, chosen)
+            self.fills += [Fill(calls, batches.fill_alone(chosen, chosen)) for _ in range(FILLS)]
+
+    # Pairs ------------------------------------------------------------------------------------------------------------
+
+    def build(self, sides: Sequence[Side]) -> None:
+        """Compile what has not been compiled: a worker of each side runs once and ends, before any secret exists."""
+        todo = [side for side in sides if not (self.setting.sources[side].caches / "built").exists()]
+        with self.phase("build"):
+            for side in todo:
+                self.say(f"building the {side}")
+            pair = PairOfWorkers(Stage.LOOK, -1, {side: self._fork_worker(side) for side in todo})
+            self._ready(pair)
+            self.end(pair)
+            for side in todo:
+                caches = self.setting.sources[side].caches
+                size = sum(file.stat().st_size for file in caches.rglob("*") if file.is_file())
+                if size > CACHE_LIMIT_BYTES:
+                    shutil.rmtree(caches, ignore_errors=True)
+                    raise ToolError(f"the {side}'s compile caches take {size >> 20} MiB", fix="let it compile less than 2 GiB")
+                (caches / "built").touch()
+
+    def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side]) -> list[PairOfWorkers]:
+        """Start several pairs at once and wait until all their workers are ready; raises SideFault."""
+        with self.phase("workers"):
+            pairs = [PairOfWorkers(stage, number, {side: self._fork_worker(side) for side in sides}) for number in numbers]
+            for pair in pairs:
+                self._ready(pair)
+        return pairs
+
+    def _fork_worker(self, side: Side) -> WorkerLink:
+        source = self.setting.sources[side]
+        self.started += 1
+        folder = self.setting.scratch / f"{side}-{self.started}"
+        chosen = environment.private(self.setting.environment, folder, source.caches, self.setting.visible)
+        spec = {
+            "source": str(source.path), "names": list(source.names), "scratch": str(folder), "device": self.target["device"],
+            "threads": len(self.setting.cores), "cores": list(self.setting.cores),
+            "fields": self.layout["fields"], "output_fields": self.layout["output_fields"],
+        }
+        worker = WorkerLink(self.fork, side, chosen, spec, folder / "log")
+        self.alive.append(worker)
+        return worker
+
+    def _ready(self, pair: PairOfWorkers) -> None:
+        deadline = time.monotonic() + min(BUILD_TIMEOUT_S, self._left())
+        numbers = (self.layout["size"], self.layout["out_size"])
+        body = b"".join(n.to_bytes(8, "little") for n in numbers) + bytes.fromhex(self.layout["map"])
+        for worker in pair.workers.values():
+            worker.expect(protocol.HELLO, deadline)
+            worker.send(protocol.pack(protocol.MAP, 0, 0, body))
+            if self.mode is Mode.CPU:
+                for file in self.files:
+                    protocol.send_message(worker.channel, {}, (file,))
+        for worker in pair.workers.values():
+            self.batches.ready(worker, worker.expect(protocol.READY, deadline).body[: protocol.HANDLE_BYTES])
+
+    def end(self, pair: PairOfWorkers) -> None:
+        """End the processes of a pair."""
+        for worker in pair.workers.values():
+            self.batches.forget(worker)
+            worker.end()
+            self.alive.remove(worker)
+
+    # Batches ----------------------------------------------------------------------------------------------------------
+
+    def measure(self, pair: PairOfWorkers) -> list[Batch]:
+        """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
+        with self.phase("warm-up"):
+            self._warm(pair)
+        with self.phase("values"):
+            return self._values(pair)
+
+    def _values(self, pair: PairOfWorkers) -> list[Batch]:
+        batches: list[Batch] = []
+        order = list(pair.workers)
+        self.chance.shuffle(order)
+        for value in range(self.plan.values_per_pair):
+            for _ in range(REPEATS):
+                self.check_time()
+                taken = self._value(pair, value, order if value % 2 == 0 else order[::-1])
+                batches += taken
+                if all(batch.void is None for batch in taken):
+                    break
+        return batches
+
+    def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side]) -> list[Batch]:
+        """One value of each side, both on the same fresh inputs."""
+        counts = draw_calls(self.plan, self.chance)
+        self.oracle.ask("draw", size=sum(counts))
+        entries = list(range(sum(counts)))
+        self.chance.shuffle(entries)
+        picks = {counts[0]: entries[: counts[0]], counts[1]: entries[counts[0]:]}
+        batches = []
+        for side in order:
+            for calls in self.chance.sample(counts, 2):
+                stamped = self._batch(pair.workers[side], picks[calls])
+                clock, mask = self.moment()
+                batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
+                                     stamped.check_us, clock, mask, stamped.void))
+        return batches
+
+    def _batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
+        order = self.chance.sample(range(self.slots), len(picks))
+        return self.batches.run(worker, picks, order, len(picks) * self.target["baseline_us"])
+
+    def _warm(self, pair: PairOfWorkers) -> None:
+        """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""
+        everything = list(range(self.slots))
+        self.oracle.ask("draw", size=self._pool_size())
+        for worker in pair.workers.values():
+            if isinstance(self.batches, CardBatches):
+                self.batches.learn_gate(worker, everything, everything, self.slots * self.target["baseline_us"])
+        for worker in pair.workers.values():
+            last, until = 0.0, time.monotonic() + WARM_S
+            while time.monotonic() < until:
+                self.check_time()
+                spans = [self._batch(worker, everything[: count]) for count in (self.plan.n1, self.plan.n2)]
+                if any(span.void for span in spans):
+                    continue
+                us = spans[1].span_us - spans[0].span_us
+                if abs(us - last) <= WARM_AGREE[self.mode] * abs(us):
+                    break
+                last = us
+
+    def measure_calls(self, pair: PairOfWorkers) -> None:
+        """CUDA: the time of a call with its launches, from open batches; a second figure that decides nothing."""
+        if not isinstance(self.batches, CardBatches):
+            return
+        counts = (self.plan.n1, self.plan.n2)
+        everything = list(range(self.slots))
+        for side, worker in pair.workers.items():
+            slopes = []
+            for _ in range(3):
+                spans = [self.batches.attempt(worker, everything[:n], everything[:n], n * self.target["baseline_us"], 0.0)
+                         for n in counts]
+                slopes.append((spans[1].span_us - spans[0].span_us) / (counts[1] - counts[0]))
+            self.call_us[side] = sorted(slopes)[1]
+
+    # The rest ---------------------------------------------------------------------------------------------------------
+
+    def fall_back(self, error: CannotQueue | Unreadable) -> str:
+        """Change the way of measuring for both sides, and say why; what was measured before does not count."""
+        for worker in list(self.alive):
+            worker.end()
+            self.alive.remove(worker)
+        if isinstance(error, CannotQueue):
+            self.mode = Mode.LATENCY
+            why = "a side synchronises inside its call, so both are timed with their launches (latency batches)"
+        elif self.copies:
+            raise refuse_unreadable(error)
+        else:
+            self.copies = True
+            why = f"outputs are copied out inside the interval, on both sides alike ({error})"
+        self.oracle.end()
+        self.open_again()
+        self.plan = replace(self.plan, notes=(*self.plan.notes, why))
+        return why
+
+    def open_again(self) -> None:
+        """A fresh oracle for the changed way; the mode and the copies stay as they were set."""
+        mode, copies = self.mode, self.copies
+        self.open()
+        self.mode, self.copies = mode, copies
+        self.prepare()
+
+    def close(self) -> None:
+        """End everything; the connection's end would do it too."""
+        for worker in self.alive:
+            worker.channel.close()
+        self.fork.connection.close()
+
+    def check_time(self) -> None:
+        if self._left() <= 0:
+            raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
+
+    def _left(self) -> float:
+        return self.setting.deadline - time.monotonic()
+
+    def phase(self, name: str) -> _Phase:
+        """Adds the time of a `with` block to `seconds`."""
+        return _Phase(self.seconds, name)
+
+
+@dataclass
+class _Phase:
+    seconds: dict[str, float]
+    name: str
+
+    def __enter__(self) -> None:
+        self.started = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.monotonic() - self.started
+
+
+__all__ = ["PairOfWorkers", "Setting", "SideFault", "SideSource", "Trial"]

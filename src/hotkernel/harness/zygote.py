@@ -1,0 +1,132 @@
+"""The user's Python with torch imported once, kept warm, forking oracles and workers; the server owns it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hotkernel_contract
+from hotkernel.errors import ToolError
+from hotkernel.harness.environment import allowed
+from hotkernel.machine.process import Job
+from hotkernel_contract import protocol
+
+IMPORT_TIMEOUT_S = 180.0  # torch from a cold disk takes many seconds; a broken CUDA install may take minutes to say so
+ANSWER_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What a zygote runs; `hip` is set on ROCm, which cannot be judged yet."""
+
+    python: str
+    torch: str
+    cuda: str | None
+    hip: str | None
+
+
+class Zygote:
+    """One running zygote and the socket that it lives by: when that closes, it ends with all its children."""
+
+    def __init__(self, python: Path, environment: Mapping[str, str], log: Path) -> None:
+        if not hasattr(os, "fork"):
+            raise ToolError("targets cannot be judged on native Windows yet", fix="run hotkernel inside WSL2")
+        self.key = (python, tuple(sorted(allowed(environment).items())))
+        self.job = Job()
+        self.owner, theirs = socket.socketpair()
+        boot = Path(hotkernel_contract.__path__[0]) / "boot.py"
+        home = {"HOME": environment.get("HOME", str(log.parent))}
+        with open(log, "wb") as words:
+            self.process = self.job.start(
+                [python, boot, str(theirs.fileno())], env={**allowed(environment), **home}, stdin=subprocess.DEVNULL,
+                stdout=words, stderr=words, pass_fds=(theirs.fileno(),))
+        theirs.close()
+        self.versions = self._hello(python, log)
+
+    def _hello(self, python: Path, log: Path) -> Versions:
+        self.owner.settimeout(IMPORT_TIMEOUT_S)
+        try:
+            hello, _ = protocol.receive_message(self.owner)
+        except (EOFError, OSError, protocol.Junk):
+            self.close()
+            said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise ToolError(f"{python} cannot run hotkernel's contract", fix="check that this Python starts and imports torch",
+                            detail=said) from None
+        if "error" in hello:
+            self.close()
+            raise ToolError(f"{python} cannot import torch: {hello['error'][:500]}",
+                            fix="set HOTKERNEL_PYTHON to the python of the environment that has your torch")
+        if hello["hip"]:
+            self.close()
+            raise ToolError("this torch is built for ROCm, which hotkernel cannot judge yet", fix="use a CUDA or CPU build of torch")
+        return Versions(hello["python"], hello["torch"], hello["cuda"], hello["hip"])
+
+    def attach(self) -> socket.socket:
+        """A connection for one referee; when it closes, what it forked ends."""
+        ours, theirs = socket.socketpair()
+        self.owner.settimeout(ANSWER_TIMEOUT_S)
+        protocol.send_message(self.owner, {"op": "attach"}, (theirs.fileno(),))
+        protocol.receive_message(self.owner)
+        theirs.close()
+        return ours
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """End it with everything it forked."""
+        self.owner.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        self.job.end(self.process)
+
+
+class Nursery:
+    """Keeps one zygote between calls, and throws it away when the interpreter or the environment changes."""
+
+    def __init__(self) -> None:
+        self._zygote: Zygote | None = None
+
+    def zygote(self, python: Path, environment: Mapping[str, str], log: Path) -> Zygote:
+        """The warm zygote for this interpreter and environment, or a fresh one."""
+        key = (python, tuple(sorted(allowed(environment).items())))
+        if self._zygote and (self._zygote.key != key or not self._zygote.is_alive):
+            self.close()
+        if self._zygote is None:
+            self._zygote = Zygote(python, environment, log)
+        return self._zygote
+
+    def close(self) -> None:
+        if self._zygote:
+            self._zygote.close()
+        self._zygote = None
+
+
+class Fork:
+    """A referee's connection to the zygote: forks children and ends them."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        connection.settimeout(ANSWER_TIMEOUT_S)
+
+    def child(self, role: str, environment: Mapping[str, str], spec: Mapping[str, Any], log: Path) -> tuple[int, socket.socket]:
+        """A forked oracle or worker: its pid and our end of its channel."""
+        ours, theirs = socket.socketpair()
+        with open(log, "ab") as words:
+            protocol.send_message(self.connection, {"op": "fork", "role": role, "env": dict(environment), "spec": dict(spec)},
+                                  (theirs.fileno(), words.fileno()))
+            answer, _ = protocol.receive_message(self.connection)
+        theirs.close()
+        return int(answer["pid"]), ours
+
+    def end(self, pid: int) -> None:
+        """End a child, its session and everything below it."""
+        protocol.send_message(self.connection, {"op": "end", "pid": pid})
+        protocol.receive_message(self.connection)

@@ -1,0 +1,338 @@
+"""The referee: a process of its own for each verify, without torch or an event loop; it owns the plan and the verdict.
+
+`python -m hotkernel.referee FD` reads one request from standard input, measures through the zygote on socket FD, saves the
+comparison and answers in JSON lines on standard output. It ends when its standard input does: no server, no measurement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hotkernel import __version__
+from hotkernel.errors import ToolError
+from hotkernel.harness.batches import CannotQueue, Unreadable
+from hotkernel.harness.links import SideFault
+from hotkernel.harness.pins import changed_pins, hash_file, pins_of
+from hotkernel.harness.plan import LOOKS, Wanted
+from hotkernel.harness.trial import Setting, SideSource, Trial
+from hotkernel.harness.zygote import Fork
+from hotkernel.judge import roofline, samples
+from hotkernel.judge.sequence import looks_within
+from hotkernel.judge.verdict import Step, decide, decide_over_incumbent, next_step
+from hotkernel.machine import driver as gpu_driver
+from hotkernel.records import comparisons, ledger
+from hotkernel.schema.comparison import PROTOCOL, Comparison, Source, Versions
+from hotkernel.schema.gpu import GpuState
+from hotkernel.schema.plain import from_plain
+from hotkernel.schema.roofline import Calibration
+from hotkernel.schema.verdict import Batch, Evidence, Fault, Measurement, Mode, Pair, Plan, Side, Stage, Verdict, VerdictKind
+
+FOREIGN_REPEATS = 3
+SOURCE_LIMIT_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server asks of a referee."""
+
+    target: str
+    id: str
+    baseline_file: str
+    sides: dict[str, dict[str, Any]]  # side -> path, names, caches
+    environment: dict[str, str]
+    scratch: str
+    state: str
+    device: str
+    visible: str  # for CUDA_VISIBLE_DEVICES
+    gpu_uuid: str | None
+    gpu: str | None
+    driver: str | None
+    power_limit_w: float | None
+    cores: list[int]
+    timeout_s: float
+    n: int | None
+    pins: dict[str, str]  # known from an earlier verify or from new_target; empty: they are made now
+    contract_sha256: str
+    sources: dict[str, Source]
+    calibration: Calibration | None
+    incumbent_id: str | None
+    versions: dict[str, str | None]
+    cmds: dict[str, list[str]]
+    keep_ledger: bool = True
+
+
+def main() -> int:
+    """Read the request, measure, save, answer."""
+    request = from_plain(Request, json.loads(sys.stdin.readline()))
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    fork = Fork(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        comparison = Verify(request, fork).run()
+        comparisons.save(Path(request.state), comparison)
+        _tell({"id": comparison.id})
+    except ToolError as error:
+        _tell({"error": error.message, "fix": error.fix, "detail": error.detail})
+    except Exception as error:  # noqa: BLE001 - the server must hear of a bug, with its place
+        traceback.print_exc()
+        _tell({"bug": f"{type(error).__name__}: {error}", "detail": traceback.format_exc()[-3000:]})
+    return 0
+
+
+def _end_with_server() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _tell(message: Mapping[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+class Card:
+    """The GPU as NVML sees it from the referee; on the CPU it knows nothing and says so."""
+
+    def __init__(self, uuid: str | None) -> None:
+        self.driver, self.handle = None, None
+        if uuid:
+            with contextlib.suppress(ToolError):
+                self.driver = gpu_driver.open_driver()
+                self.handle = self.driver.handle(uuid)
+
+    def moment(self) -> tuple[int | None, int | None]:
+        if self.driver is None or self.handle is None:
+            return None, None
+        return self.driver.clock_and_reasons(self.handle)
+
+    def state(self) -> GpuState | None:
+        return self.driver.state(self.handle) if self.driver and self.handle else None
+
+    def process_count(self) -> int | None:
+        """How many processes compute on the card; a container may number them differently, so they are counted."""
+        state = self.state()
+        return None if state is None or state.processes is None else len(state.processes)
+
+
+class Verify:
+    """One verify from the request to the comparison."""
+
+    def __init__(self, request: Request, fork: Fork) -> None:
+        self.request = request
+        self.card = Card(request.gpu_uuid)
+        self.sides = [Side(name) for name in request.sides]
+        self.batches: list[Batch] = []
+        self.faults: list[Fault] = []
+        self.warnings: list[str] = []
+        self.plan: Plan | None = None
+        self.quiet, self.note = True, ""
+        self.next_pair = 0
+        self.before = self.card.state()
+        self.foreign = self._foreign_before()
+        self.trial = Trial(fork, self._setting(), self.card.moment, self._say)
+
+    def run(self) -> Comparison:
+        """Measure until the verdict is known; a side's fault is a verdict too."""
+        try:
+            self.target = self.trial.open()
+            self.pins = pins_of(self.target["loaded"], Path(self.request.baseline_file))
+            self._check_pins("before")
+            self.key = self._key()
+            self.earlier = self._earlier()
+            if not self.faults:
+                self._measure()
+                self._check_pins("after")
+        except SideFault as fault:
+            self.faults.append(fault.fault)
+        finally:
+            self.trial.close()
+        return self._comparison()
+
+    # Measuring --------------------------------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        self.plan = self.trial.prepare()
+        self.trial.build(self.sides)
+        while True:
+            try:
+                return self._until_decided()
+            except (CannotQueue, Unreadable) as error:
+                self._say("measuring another way: " + self.trial.fall_back(error))
+                self.plan = self.trial.plan
+                self.batches.clear()
+                self.next_pair = 0
+
+    def _until_decided(self) -> None:
+        """Pairs until the judge says that it is over."""
+        while self.quiet:
+            step = self._next()
+            if step.stage is None:
+                return
+            have = sum(1 for pair in self._pairs() if pair.stage is step.stage)
+            numbers = list(range(self.next_pair, self.next_pair + max(1, step.pairs - have)))
+            self.next_pair = numbers[-1] + 1
+            ahead = 3 if self.trial.mode is not Mode.CPU else 1
+            for at in range(0, len(numbers), ahead):
+                self._run_pairs(step, numbers[at:at + ahead], have + at)
+                if self._next().stage is not step.stage:
+                    break
+
+    def _run_pairs(self, step: Step, numbers: list[int], done: int) -> None:
+        assert step.stage is not None
+        started = self.trial.start(step.stage, numbers, self.sides)
+        for at, pair in enumerate(started):
+            what = "confirming" if step.stage is Stage.CONFIRMATION else "measuring"
+            self._say(f"{what}: pair {done + at + 1} of {step.pairs}", done + at, step.pairs)
+            for _ in range(FOREIGN_REPEATS):
+                taken = self.trial.measure(pair)
+                if not self._is_disturbed(len(self.trial.alive)):
+                    break
+                self.batches += [replace(batch, void="another process used the card") for batch in taken]
+            else:
+                self.quiet, self.note = False, "another process used the card during the measurement"
+            if not any(batch.void is None for batch in taken):
+                self.quiet, self.note = False, taken[-1].void or "every value was void"
+            self.batches += taken
+            if pair.number == 0:
+                self.trial.measure_calls(pair)
+            self.trial.end(pair)
+
+    def _next(self) -> Step:
+        assert self.plan is not None
+        return next_step(self.plan, self._pairs(), earlier=self.earlier)
+
+    def _pairs(self) -> tuple[Pair, ...]:
+        assert self.plan is not None
+        values = samples.values_of(self.plan, self.batches, self.trial.fills)
+        return samples.pairs_of(self.plan, values)
+
+    def _foreign_before(self) -> int | None:
+        count = self.card.process_count()
+        if count:
+            self.warnings.append(f"{count} other process{'es' if count > 1 else ''} held the card when the verify began")
+        return count
+
+    def _is_disturbed(self, workers: int) -> bool:
+        """Whether more processes compute on the card than before, our own counted: the oracle and the workers."""
+        count = self.card.process_count()
+        return count is not None and self.foreign is not None and count > self.foreign + workers + 1
+
+    # Identity ---------------------------------------------------------------------------------------------------------
+
+    def _setting(self) -> Setting:
+        request = self.request
+        sources = {Side(name): SideSource(Path(s["path"]), tuple(s["names"]), Path(s["caches"]))
+                   for name, s in request.sides.items()}
+        return Setting(
+            baseline_file=Path(request.baseline_file), sources=sources, environment=request.environment,
+            scratch=Path(request.scratch), device=request.device, visible=request.visible, cores=tuple(request.cores),
+            deadline=time.monotonic() + request.timeout_s, wanted=Wanted(looks=looks_within(request.n or LOOKS[-1])))
+
+    def _check_pins(self, when: str) -> None:
+        """`invalid` when the baseline, or a file that it loads, is not what was pinned."""
+        known = self.request.pins if when == "before" else self.pins
+        for name in changed_pins(known, self.pins if when == "before" else
+                                 {name: hash_file(Path(name)) for name in self.pins}):
+            self.faults.append(Fault(VerdictKind.INVALID, "pins_changed", f"{Path(name).name} is not what it was when the target "
+                                     f"was pinned: an edited baseline needs a new target, or a superseded board"))
+
+    def _key(self) -> ledger.Key:
+        candidate = Path(self.request.sides[Side.CANDIDATE]["path"]).read_bytes()
+        return ledger.key_of(baseline_sha256=self.request.sources["baseline"].sha256,
+                             contract_sha256=self.request.contract_sha256,
+                             card=self.request.gpu_uuid or "cpu", candidate=candidate)
+
+    def _earlier(self) -> tuple[Pair, ...]:
+        """Pairs of earlier verifies of the same candidate, so that asking again goes on with one test."""
+        return ledger.earlier(Path(self.request.state), self.key) if self.request.keep_ledger else ()
+
+    def _say(self, message: str, done: int | None = None, total: int | None = None) -> None:
+        _tell({"progress": message, "done": done, "total": total})
+
+    # The answer -------------------------------------------------------------------------------------------------------
+
+    def _evidence(self) -> Evidence:
+        plan = self.plan or Plan(self.trial.mode, 1, 2, 1, (3,), 3)
+        return Evidence(
+            plan=plan, batches=tuple(self.batches), fills=tuple(self.trial.fills), faults=tuple(self.faults),
+            earlier=self.earlier if hasattr(self, "earlier") else (), quiet=self.quiet, note=self.note,
+            floor_us=self._floor_us())
+
+    def _floor_us(self) -> float | None:
+        return roofline.floor_us(self._calibration(), self.target["min_bytes"]) if hasattr(self, "target") else None
+
+    def _calibration(self) -> Calibration | None:
+        return self.request.calibration if hasattr(self, "target") and self.target["device"] == "cuda" else None
+
+    def _ceiling_share_pct(self, candidate: Measurement | None) -> float | None:
+        """What the candidate reaches of the bandwidth this card has for such a call; null without a calibration."""
+        calibration = self._calibration()
+        if calibration is None or candidate is None:
+            return None
+        read, moved = self.target["streamed_bytes"], self.target["min_bytes"]
+        ceiling = roofline.ceiling_gbps(calibration, moved, read / max(read + self.target["output_bytes"], 1))
+        return 100 * moved / candidate.mean_ms / 1e6 / ceiling if ceiling else None
+
+    def _comparison(self) -> Comparison:
+        """Everything that a reader needs to come to the same verdict."""
+        evidence = self._evidence()
+        verdict = decide(evidence)
+        over_best = decide_over_incumbent(evidence) if Side.INCUMBENT in self.sides else None
+        values = samples.values_of(evidence.plan, evidence.batches, evidence.fills)
+        resolution = samples.resolution_of(evidence.plan, values)
+        count = None
+        if self.request.keep_ledger and hasattr(self, "key"):
+            pairs = samples.pairs_of(evidence.plan, values) if not self.faults else ()
+            count = ledger.append(Path(self.request.state), self.key, pairs, self.request.id)
+        candidate = self._measured(values, verdict, Side.CANDIDATE)
+        return replace(
+            self._head(verdict), baseline=samples.measurement_of(values, Side.BASELINE), candidate=candidate,
+            ceiling_share_pct=self._ceiling_share_pct(candidate),
+            incumbent=self._measured(values, verdict, Side.INCUMBENT),
+            speedup_over_incumbent=over_best.speedup if over_best else None,
+            incumbent_verdict=over_best.kind if over_best else None,
+            resolution_us=resolution.us if resolution else None,
+            call_ms={side: us / 1e3 for side, us in self.trial.call_us.items()} or None,
+            floor_ms=evidence.floor_us / 1e3 if evidence.floor_us else None,
+            checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
+            gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,
+            seconds={**self.trial.seconds, "all": time.monotonic() - self.trial.began}, warnings=tuple(self._all_warnings()),
+        )
+
+    def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:
+        """A side's times, unless its outputs were wrong: the time of a wrong answer is no time."""
+        return None if verdict.kind in (VerdictKind.INCORRECT, VerdictKind.INVALID) else samples.measurement_of(values, side)
+
+    def _head(self, verdict: Verdict) -> Comparison:
+        request, target = self.request, getattr(self, "target", {})
+        flops, moved = target.get("flops"), target.get("min_bytes")
+        return Comparison(
+            id=request.id, target=target.get("name", request.target), verdict=verdict.kind, reason=verdict.reason,
+            rule=verdict.rule, speedup=verdict.speedup, interval_99=verdict.interval, equivalent=verdict.equivalent,
+            smallest_effect_pct=verdict.smallest_effect_pct, baseline=None, candidate=None,
+            timestamp=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), protocol=PROTOCOL,
+            device=target.get("device", request.device or "unknown"), assurance="process", incumbent_id=request.incumbent_id,
+            roofline_inputs={"min_bytes": moved, "flops": flops}, gpu=request.gpu if target.get("device") == "cuda" else None,
+            gpu_uuid=request.gpu_uuid, driver=request.driver, power_limit_w=request.power_limit_w,
+            shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources,
+            pins=getattr(self, "pins", {}), cmds=request.cmds,
+            versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
+
+    def _all_warnings(self) -> Iterator[str]:
+        yield from self.warnings
+        capped = sum(1 for b in self.batches if b.throttle_mask and b.throttle_mask & 0x04)
+        if capped > len(self.batches) // 4:
+            yield f"the power cap held the clock in {capped} of {len(self.batches)} batches: it is the card's steady state"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

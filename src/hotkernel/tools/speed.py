@@ -1,0 +1,253 @@
+"""verify: prepares one comparison, hands it to a referee, relays its progress and answers what it saved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from hotkernel.errors import ToolError
+from hotkernel.harness import sources
+from hotkernel.harness.zygote import Zygote
+from hotkernel.machine import driver
+from hotkernel.machine.process import Cancelled
+from hotkernel.parameter import Bounds
+from hotkernel.records import calibrations, comparisons, store
+from hotkernel.records.advice import run_best
+from hotkernel.records.files import write_whole
+from hotkernel.records.state import state_dir
+from hotkernel.referee import Request
+from hotkernel.schema.comparison import Comparison, Source
+from hotkernel.schema.gpu import Gpu
+from hotkernel.schema.plain import to_plain
+from hotkernel.schema.verdict import Side
+from hotkernel.session import Session
+from hotkernel.tools.card_lock import card_held
+from hotkernel.tools.script_pairs import compare_scripts
+
+CONTRACT_WORD = "hotkernel_contract"
+DEFAULT_SCRIPT_RUNS = 7
+LINE_LIMIT_BYTES = 8 << 20
+
+
+def verify(
+    session: Session,
+    candidate: Annotated[str, "file with the rewrite: defines <target>_candidate or candidate"],
+    baseline: Annotated[str, "the target's baseline file, made by new_target; or any script that prints the JSON line"],
+    n: Annotated[int | None, "most pairs of processes (default: looks at 3, 5, 7, 10); runs of each script (default 7)",
+                 Bounds(1, 100)] = None,
+    warmup: Annotated[int, "runs ahead of the counted ones; script pairs only", Bounds(0, 100)] = 2,
+    args: Annotated[Sequence[str] | None, "arguments for both scripts; script pairs only"] = None,
+    cwd: Annotated[str, "folder that paths are relative to"] = "",
+    timeout: Annotated[float, "seconds for the whole verify of a target, for each run of a script", Bounds(1, 86_400)] = 600,
+    incumbent: Annotated[str, "the best so far, to run in the same interleaving: `best` (of this target's records), a file, "
+                         "or a comparison's id"] = "",
+) -> Comparison:
+    """Judge a candidate against its baseline: faster, slower, inconclusive, incorrect or invalid, with the reason.
+
+    A target is judged by a referee that reads nothing the candidate prints: fresh secret inputs for every call, every output
+    checked, the clock outside, pairs of fresh processes, and a gain confirmed on new ones. Two scripts that print their own
+    times are compared too; that result says self_reported. Keep the id: `record` takes the numbers from it.
+    """
+    files = {Side.BASELINE: session.file(baseline, cwd=cwd or None), Side.CANDIDATE: session.file(candidate, cwd=cwd or None)}
+    if CONTRACT_WORD not in files[Side.BASELINE].read_text(encoding="utf-8", errors="replace"):
+        return _save(session, compare_scripts(session, candidate, baseline, n or DEFAULT_SCRIPT_RUNS, warmup, args, cwd, timeout))
+    if args:
+        raise ToolError("args is for scripts; a target takes none", fix="leave args out, or put what varies into the target")
+    return _judge(session, files, n, cwd, timeout, incumbent)
+
+
+def _save(session: Session, comparison: Comparison) -> Comparison:
+    comparisons.save(state_dir(session.environment), comparison)
+    return comparison
+
+
+def _judge(session: Session, files: dict[Side, Path], n: int | None, cwd: str, timeout: float, incumbent: str) -> Comparison:
+    """One verify of a target under the card's lock."""
+    state = state_dir(session.environment)
+    python = session.python()
+    with tempfile.TemporaryDirectory(prefix="hotkernel-") as scratch_name:
+        scratch = Path(scratch_name)
+        gpu = _first_gpu(session)
+        with card_held(session):
+            began = time.monotonic()
+            session.progress("starting the user's Python", None, None)
+            zygote = session.nursery.zygote(python, session.environment, state / "zygote.log")
+            request = _request(session, files, state, scratch, zygote, gpu, n, cwd, timeout, incumbent)
+            comparison = _referee(session, zygote, request, scratch)
+        return replace(comparison, evidence=None, seconds={**comparison.seconds, "verify": time.monotonic() - began})
+
+
+def _first_gpu(session: Session) -> Gpu | None:
+    found = driver.visible(driver.list_gpus().gpus, session.environment)
+    return found[0] if found else None
+
+
+def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Path, zygote: Zygote, gpu: Gpu | None,
+             n: int | None, cwd: str, timeout: float, incumbent: str) -> Request:
+    """Everything the referee needs; sources are copied here, once."""
+    target = files[Side.BASELINE].stem.removesuffix("_baseline")
+    copies = {Side.CANDIDATE: sources.snapshot(files[Side.CANDIDATE], scratch / "candidate" / "source")}
+    best, best_id = _incumbent(session, state, target, incumbent, cwd, scratch,
+                               card_name(gpu))
+    if best:
+        copies[Side.INCUMBENT] = best
+    paths = {Side.BASELINE: files[Side.BASELINE], **copies}
+    identity = (str(zygote.key[0]), zygote.versions.torch, str(zygote.versions.cuda), gpu.name if gpu and gpu.name else "cpu")
+    sides = {side: {"path": str(path), "names": _names(side, target),
+                    "caches": str(sources.caches_for(state, path, side, *identity))} for side, path in paths.items()}
+    kept = calibrations.load(state, gpu.uuid, gpu.driver, gpu.power_limit_w) if gpu else None
+    contract = _contract_hash()
+    return Request(
+        target=target, id=comparisons.new_id(), baseline_file=str(files[Side.BASELINE]), sides={str(k): v for k, v in sides.items()},
+        environment=dict(session.environment), scratch=str(scratch), state=str(state), device="",
+        visible=gpu.uuid if gpu and gpu.uuid else "", gpu_uuid=gpu.uuid if gpu else None, gpu=gpu.name if gpu else None,
+        driver=gpu.driver if gpu else None, power_limit_w=gpu.power_limit_w if gpu else None, cores=_cores(), timeout_s=timeout,
+        n=n, pins=_known_pins(state, files[Side.BASELINE]), contract_sha256=contract, sources=_sources(paths, contract),
+        calibration=kept.calibration if kept else None, incumbent_id=best_id,
+        versions={}, cmds={str(side): [str(zygote.key[0]), str(path)] for side, path in files.items()})
+
+
+def card_name(gpu: Gpu | None) -> str:
+    """What a card is called among records (advice.card_of)."""
+    return gpu.name if gpu and gpu.name else "cpu"
+
+
+def _names(side: Side, target: str) -> list[str]:
+    return ["baseline"] if side is Side.BASELINE else [f"{target}_candidate", "candidate"]
+
+
+def _cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def _contract_hash() -> str:
+    """SHA-256 over the installed contract: what judges, whatever copy lies beside a target."""
+    import hotkernel_contract
+
+    whole = hashlib.sha256()
+    for file in sorted(Path(hotkernel_contract.__path__[0]).glob("*.py")):
+        whole.update(file.name.encode() + b"\0" + file.read_bytes())
+    return whole.hexdigest()
+
+
+def _sources(paths: dict[Side, Path], contract: str) -> dict[str, Source]:
+    found = {"contract": Source("hotkernel_contract", contract)}
+    for side, path in paths.items():
+        content = path.read_bytes()
+        text = None if side is Side.BASELINE else content.decode("utf-8", "replace")
+        found[side] = Source(path.name, hashlib.sha256(content).hexdigest(), text)
+    return found
+
+
+def _incumbent(session: Session, state: Path, target: str, named: str, cwd: str, scratch: Path,
+               card: str) -> tuple[Path | None, str | None]:
+    """The file of the best so far, as a copy, and the id of its comparison where it has one."""
+    if not named:
+        return None, None
+    folder = scratch / "incumbent" / "source"
+    if named == "best":
+        shelf = store.read(session.path(cwd) if cwd else session.root)
+        record = run_best([each.record for each in shelf.records], target, card)
+        if record is None:
+            return None, None
+        return _incumbent(session, state, target, record.comparison.id, cwd, scratch, card)
+    elif session.path(named, cwd=cwd or None).is_file():
+        return sources.snapshot(session.path(named, cwd=cwd or None), folder), None
+    else:
+        source = comparisons.load(state, named).sources.get("candidate")
+        if source is None or source.text is None:
+            raise ToolError(f"comparison {named} kept no source", fix="name the incumbent's file")
+        text, comparison_id = source.text, named
+    folder.mkdir(parents=True)
+    path = folder / f"{target}_candidate.py"
+    path.write_text(text, encoding="utf-8")
+    return path, comparison_id
+
+
+def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) -> Comparison:
+    """Start the referee, relay what it says, and load what it saved."""
+    connection = zygote.attach()
+    log = scratch / "referee.log"
+    with connection, open(log, "wb") as words:
+        process = session.job.start(
+            [sys.executable, "-m", "hotkernel.referee", str(connection.fileno())], env=_own_environment(session),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, pass_fds=(connection.fileno(),))
+        connection.close()
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(to_plain(request)).encode() + b"\n")
+            process.stdin.flush()
+            answer = _relay(session, process, time.monotonic() + request.timeout_s + 60.0, log)
+        finally:
+            session.job.end(process)
+    if "error" in answer:
+        raise ToolError(answer["error"], fix=answer["fix"], detail=answer["detail"])
+    if "bug" in answer:
+        raise RuntimeError(f"the referee failed: {answer['bug']}\n{answer['detail']}")
+    comparison = comparisons.load(Path(request.state), answer["id"])
+    _pin(Path(request.state), Path(request.baseline_file), comparison)
+    return comparison
+
+
+def _own_environment(session: Session) -> dict[str, str]:
+    """The referee is ours: it finds this very package, whatever the caller's PYTHONPATH says."""
+    here = str(Path(__file__).resolve().parents[2])
+    kept = [part for part in session.environment.get("PYTHONPATH", "").split(os.pathsep) if part and part != here]
+    return {**session.environment, "PYTHONPATH": os.pathsep.join([here, *kept])}
+
+
+def _relay(session: Session, process: subprocess.Popen[bytes], deadline: float, log: Path) -> dict[str, Any]:
+    """The referee's last word; what it says before becomes progress."""
+    assert process.stdout is not None
+    pending = b""
+    while time.monotonic() < deadline:
+        if session.job.is_cancelled:
+            raise Cancelled
+        ready, _, _ = select.select([process.stdout], [], [], 0.2)
+        if not ready:
+            continue
+        part = os.read(process.stdout.fileno(), 1 << 16)
+        if not part or len(pending) > LINE_LIMIT_BYTES:
+            break
+        *lines, pending = (pending + part).split(b"\n")
+        for line in lines:
+            said: dict[str, Any] = json.loads(line)
+            if "progress" not in said:
+                return said
+            session.progress(said["progress"], said["done"], said["total"])
+    raise ToolError("the referee ended without an answer", fix="try again; if it happens again, report it with the detail",
+                    detail=log.read_text(encoding="utf-8", errors="replace")[-2000:])
+
+
+# Pins -----------------------------------------------------------------------------------------------------------------
+
+
+def _pin_file(state: Path, baseline: Path) -> Path:
+    return state / "pins" / f"{hashlib.sha256(str(baseline.resolve()).encode()).hexdigest()[:24]}.json"
+
+
+def _known_pins(state: Path, baseline: Path) -> dict[str, str]:
+    try:
+        known = json.loads(_pin_file(state, baseline).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(sha) for name, sha in known.items()} if isinstance(known, dict) else {}
+
+
+def _pin(state: Path, baseline: Path, comparison: Comparison) -> None:
+    """Pin a target at its first verify; a later one finds the pins there."""
+    file = _pin_file(state, baseline)
+    if comparison.pins and not file.exists():
+        write_whole(file, json.dumps(comparison.pins, indent=1, sort_keys=True) + "\n")
+
+

@@ -1,0 +1,220 @@
+"""The zygote: imports torch once, touches no CUDA, and forks oracles and workers on request.
+
+`python boot.py FD`: FD is a socket to its owner. It answers there, never on stdout. A connection that closes takes its
+children with it, down to the last grandchild; when the owner's closes, so does the zygote.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+import types
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_PTRACER = 1, 4, 36, 0x59616D61
+_ANY = 2**64 - 1
+
+
+def bind_package() -> None:
+    """Make this folder importable as `hotkernel_contract` and leave the rest of sys.path as the user's own."""
+    sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != HERE]
+    package = types.ModuleType("hotkernel_contract")
+    package.__path__ = [str(HERE)]
+    package.__file__ = str(HERE / "__init__.py")
+    sys.modules["hotkernel_contract"] = package
+    source = (HERE / "__init__.py").read_text(encoding="utf-8")
+    exec(compile(source, package.__file__, "exec"), package.__dict__)
+
+
+def prctl(option: int, value: int) -> bool:
+    """Ask the kernel for a property of this process; False where there is no such thing."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
+
+
+class Zygote:
+    """Its owner, the connections it made for verifies, and the children of each."""
+
+    def __init__(self, owner: socket.socket) -> None:
+        from hotkernel_contract import protocol
+
+        self.protocol = protocol
+        self.owner = owner
+        self.children: dict[socket.socket, set[int]] = {owner: set()}
+
+    def serve(self) -> None:
+        """Answer until the owner is gone."""
+        while True:
+            ready, _, _ = select.select(list(self.children), [], [], 1.0)
+            self.reap()
+            for connection in ready:
+                try:
+                    message, fds = self.protocol.receive_message(connection)
+                except (EOFError, OSError, ValueError, self.protocol.Junk):
+                    self.hang_up(connection)
+                    if connection is self.owner:
+                        return
+                    continue
+                self.answer(connection, message, fds)
+
+    def answer(self, connection: socket.socket, message: dict, fds: list[int]) -> None:
+        """Do one request: attach a connection, fork a child, end one."""
+        if message["op"] == "attach":
+            self.children[socket.socket(fileno=fds[0])] = set()
+            self.protocol.send_message(connection, {"ok": True})
+        elif message["op"] == "fork":
+            pid = self.fork(message, fds)
+            self.children[connection].add(pid)
+            self.protocol.send_message(connection, {"pid": pid})
+        elif message["op"] == "end":
+            kill_tree(message["pid"])
+            self.children[connection].discard(message["pid"])
+            self.sweep()
+            self.protocol.send_message(connection, {"ok": True})
+
+    def fork(self, message: dict, fds: list[int]) -> int:
+        """A child in a session of its own, with its channel and its log and nothing else of ours."""
+        pid = os.fork()
+        if pid:
+            for fd in fds:
+                os.close(fd)
+            return pid
+        try:
+            channel = prepare_child(message["env"], fds)
+            if message["role"] == "oracle":
+                from hotkernel_contract import oracle
+
+                prctl(_PR_SET_DUMPABLE, 0)  # no other process of this user may read its memory
+                oracle.main(channel)
+            else:
+                from hotkernel_contract import worker
+
+                prctl(_PR_SET_PTRACER, _ANY)  # the oracle reads the outputs where they lie
+                worker.main(channel, message["spec"])
+        except BaseException:  # noqa: BLE001 - the last frame of a child: say it in the log and end
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+
+    def hang_up(self, connection: socket.socket) -> None:
+        """End what this connection started."""
+        for pid in self.children.pop(connection, set()):
+            kill_tree(pid)
+        connection.close()
+        self.sweep()
+
+    def sweep(self) -> None:
+        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody."""
+        known = set().union(*self.children.values())
+        for pid in children_of(os.getpid()) - known:
+            kill_tree(pid)
+        self.reap()
+
+    def reap(self) -> None:
+        """Collect what has ended, so that no pid is kept."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+
+
+def prepare_child(environment: dict, fds: list[int]) -> socket.socket:
+    """Descriptors, session, environment of a fresh fork; returns its channel."""
+    os.setsid()
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(_PR_SET_CHILD_SUBREAPER, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    channel_fd, log_fd = fds
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    channel_fd = os.dup2(channel_fd, 3, inheritable=False)
+    os.closerange(4, 65536)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # cached by whoever asked before the fork
+    return socket.socket(fileno=channel_fd)
+
+
+def children_of(pid: int) -> set[int]:
+    """The direct children, by /proc; empty where there is none."""
+    found = set()
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return found
+    for name in names:
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
+                    fields = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found.add(int(name))
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process, its session and every descendant; wait until they are gone, at most two seconds."""
+    victims, todo = {pid}, [pid]
+    while todo:
+        for child in children_of(todo.pop()) - victims:
+            victims.add(child)
+            todo.append(child)
+    for victim in victims:
+        for kill in (os.killpg, os.kill):
+            try:
+                kill(victim, signal.SIGKILL)
+            except OSError:
+                pass
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+            os.kill(pid, 0)
+        except OSError:
+            return
+        time.sleep(0.002)
+
+
+def main() -> None:
+    """Import torch, say so, serve."""
+    owner = socket.socket(fileno=int(sys.argv[1]))
+    os.dup2(2, 1)  # whatever an import prints must not be taken for an answer
+    bind_package()
+    from hotkernel_contract import protocol
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle; we end when it does
+    try:
+        import torch
+    except BaseException as error:  # noqa: BLE001 - a broken install raises anything; the owner turns it into words
+        protocol.send_message(owner, {"error": "%s: %s" % (type(error).__name__, error)})
+        return
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_DUMPABLE, 0)
+    protocol.send_message(owner, {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,
+                                  "python": "%d.%d.%d" % sys.version_info[:3], "pid": os.getpid()})
+    zygote = Zygote(owner)
+    try:
+        zygote.serve()
+    finally:
+        for connection in list(zygote.children):
+            zygote.hang_up(connection)
+
+
+if __name__ == "__main__":
+    main()

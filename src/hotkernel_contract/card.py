@@ -1,0 +1,134 @@
+"""The oracle's side of a CUDA batch: gate, stamps, flush, events and the snapshot of outputs; judges nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Callable, Dict, List, Tuple
+
+import torch
+
+from hotkernel_contract.protocol import OutputAt
+from hotkernel_contract.slots import DeviceArena, Driver, device_bytes, views
+
+FLUSH_FACTOR = 2.0  # the flush writes so many times the L2, or what the last batch left there would be read from it
+MAX_GATE_US = 2_000_000.0
+
+
+class Card:
+    """The context that holds the clock; no worker can reach it."""
+
+    def __init__(self) -> None:
+        self.driver = Driver()
+        properties = torch.cuda.get_device_properties(0)
+        self.clock_khz = float(getattr(properties, "clock_rate", 0) or 2_000_000)
+        self.flush_bytes = max(32 << 20, int(FLUSH_FACTOR * properties.L2_cache_size))
+        self.flush = torch.empty(self.flush_bytes, dtype=torch.uint8, device="cuda")
+        self.stamps = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+        self.go = torch.cuda.Event(interprocess=True, enable_timing=False)
+        self.go.record()
+        self.workers: Dict[str, torch.cuda.Event] = {}
+        self.segments: Dict[Tuple[str, int], Tuple[int, torch.Tensor]] = {}  # address here, and all of it as bytes
+        self.flushed = 0
+
+    def arena(self, size: int) -> DeviceArena:
+        return DeviceArena(size, self.driver)
+
+    def rough_us(self, call: Callable[[], Any]) -> float:
+        """About what one call takes on the device, launches hidden where it lets them be."""
+        call()
+        torch.cuda.synchronize()
+        best = math.inf
+        for _ in range(3):
+            torch.cuda._sleep(int(self.clock_khz * 2))
+            self.stamps[0].record()
+            for _ in range(4):
+                call()
+            self.stamps[1].record()
+            torch.cuda.synchronize()
+            best = min(best, self.stamps[0].elapsed_time(self.stamps[1]) * 250)
+        return best
+
+    def prepare(self, oracle: Any) -> None:
+        """Run once what will run behind a gate, so that no module loads there."""
+        self._gate(10.0)
+        self._flush()
+        for stamp in self.stamps:
+            stamp.record()
+        self.go.record()
+        oracle.snapshot[0].copy_(oracle.output)
+        torch.cuda.synchronize()
+
+    def add_worker(self, name: str, handle: bytes) -> None:
+        self.workers[name] = torch.cuda.Event.from_ipc_handle(torch.device("cuda", 0), handle)
+        torch.cuda.current_stream().wait_event(self.workers[name])
+        torch.cuda.synchronize()
+
+    def open_segment(self, name: str, number: int, size: int, handle: bytes) -> None:
+        pointer = self.driver.open(handle)
+        self.segments[name, number] = (pointer, device_bytes(pointer, size))
+
+    def forget(self, name: str) -> None:
+        torch.cuda.synchronize()
+        for key in [key for key in self.segments if key[0] == name]:
+            self.driver.close(self.segments.pop(key)[0])
+        self.workers.pop(name, None)
+
+    def arm(self, oracle: Any, picks: List[int], order: List[int], gate_us: float) -> None:
+        """Queue the head of a batch: gate, stamp0, fill, flush, GO."""
+        torch.cuda.synchronize()
+        self.armed_at = time.perf_counter()
+        if gate_us:
+            self._gate(gate_us)
+        self.stamps[0].record()
+        oracle.fill(picks, order)
+        self._flush()
+        self.go.record()
+
+    def collect(self, oracle: Any, name: str, outputs: List[OutputAt]) -> Dict[str, Any]:
+        """Queue the tail of a batch: DONE, stamp1, snapshot, stamp2; wait, and answer in us."""
+        stream = torch.cuda.current_stream()
+        fault = oracle.kind_fault(outputs, len(outputs))
+        sources = [] if fault else self._sources(oracle, name, outputs)
+        if fault or len(sources) != len(outputs):
+            torch.cuda.synchronize()
+            return {"fault": fault or ["out_of_protocol", "an output lies outside every allocation that was named"]}
+        stream.wait_event(self.workers[name])
+        self.stamps[1].record()
+        for source, into in zip(sources, oracle.snapshot):
+            into.copy_(source)
+        self.stamps[2].record()
+        late = self.stamps[0].query()
+        queued_s = time.perf_counter() - self.armed_at
+        torch.cuda.synchronize()
+        return {"queued_s": queued_s, "span_us": self.stamps[0].elapsed_time(self.stamps[1]) * 1e3,
+                "check_us": self.stamps[1].elapsed_time(self.stamps[2]) * 1e3, "late": late}
+
+    def fill_alone(self, oracle: Any, picks: List[int], order: List[int], gate_us: float) -> float:
+        """The same head with no call behind it; GO is recorded too, since it is part of every batch."""
+        self.arm(oracle, picks, order, gate_us)
+        self.stamps[1].record()
+        torch.cuda.synchronize()
+        return self.stamps[0].elapsed_time(self.stamps[1]) * 1e3
+
+    def _sources(self, oracle: Any, name: str, outputs: List[OutputAt]) -> List[torch.Tensor]:
+        """The outputs as tensors here, in the baseline's kind; those that lie nowhere we know are left out."""
+        shape, dtype, strides = oracle.wanted
+        size = oracle.output.numel() * oracle.output.element_size()
+        if oracle.out_arena:
+            return views(oracle.out_arena.base, oracle.out_fields[0])[: len(outputs)]
+        sources = []
+        for output in outputs:
+            _, raw = self.segments.get((name, output.segment), (0, None))
+            if raw is not None and output.offset + size <= raw.numel():
+                part = raw[output.offset:output.offset + size].view(getattr(torch, dtype))
+                sources.append(part.as_strided(shape, strides, part.storage_offset()))
+        return sources
+
+    def _gate(self, gate_us: float) -> None:
+        """A bounded spin. A stream that waits for a host flag deadlocked: module loads and IPC opens wait for it."""
+        torch.cuda._sleep(int(min(gate_us, MAX_GATE_US) * self.clock_khz / 1e3))
+
+    def _flush(self) -> None:
+        self.flushed = (self.flushed + 1) % 251
+        self.flush.fill_(self.flushed)

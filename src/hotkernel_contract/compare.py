@@ -1,0 +1,173 @@
+"""Holds an output against its expected values: shape, dtype, strides, NaN and Inf, error by element and by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+import torch
+
+from hotkernel_contract.target import Target
+
+# By output dtype: relative error of one element, and absolute error as a share of its row's RMS. They allow what an
+# honest other order of operations does; the sharp rule is the RMS error against the baseline's own.
+_BY_ELEMENT: Dict[torch.dtype, Tuple[float, float]] = {
+    torch.bfloat16: (2e-2, 2e-2),
+    torch.float16: (4e-3, 4e-3),
+    torch.float32: (1e-4, 1e-4),
+    torch.float64: (1e-9, 1e-9),
+}
+MAX_ERROR_RATIO = 1.35  # between an honest kernel and one that rounds once more: docs/integrity.md has the measurement
+# An error below this many ulps (of the row's RMS) passes whatever the baseline's is; one rounding to nearest is about 0.2.
+_FLOOR_ULPS = {torch.bfloat16: 0.25, torch.float16: 0.25, torch.float32: 8.0, torch.float64: 64.0}
+_DUST = 1e-4  # of the median row's RMS: a row smaller than this is rounding dust where the answer is zero
+
+STATISTICS = ("bad", "max_abs", "max_rel", "row_ulps_squared", "rows", "elements")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What an output may differ by: |y - e| <= rtol |e| + atol + row * rms(row), and RMS error <= ratio * baseline's."""
+
+    rtol: float
+    atol: float
+    row: float
+    ulp: float
+    max_error_ratio: float
+    floor_ulps: float
+
+    @classmethod
+    def of(cls, target: Target, dtype: torch.dtype) -> Tolerance:
+        """The target's own, else the dtype's defaults; integers and booleans must be equal."""
+        if not dtype.is_floating_point:
+            return cls(0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
+        rtol, row = _BY_ELEMENT.get(dtype, (6e-2, 6e-2))
+        return cls(
+            rtol=rtol if target.rtol is None else target.rtol,
+            atol=0.0 if target.atol is None else target.atol,
+            row=row if target.atol is None else 0.0,
+            ulp=torch.finfo(dtype).eps,
+            max_error_ratio=MAX_ERROR_RATIO if target.max_error_ratio is None else target.max_error_ratio,
+            floor_ulps=_FLOOR_ULPS.get(dtype, 0.25),
+        )
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The right answer to one input, in the reference's precision, with what every check of it needs."""
+
+    value: torch.Tensor  # [rows, columns], wide
+    row_rms: torch.Tensor  # [rows, 1], never below the dust
+    is_finite: bool
+
+    @classmethod
+    def of(cls, answer: torch.Tensor, dtype: torch.dtype) -> Expected:
+        """From a reference's answer; `dtype` is the output's, in which an answer may overflow."""
+        value = as_rows(answer)
+        if not dtype.is_floating_point:
+            return cls(value, torch.ones(value.shape[0], 1, device=value.device), True)
+        finite = torch.isfinite(value.to(dtype))
+        clean = torch.where(finite, value, torch.zeros_like(value))
+        rms = clean.pow(2).mean(-1, keepdim=True).sqrt()
+        dust = _DUST * rms.median()
+        return cls(value, torch.maximum(rms, dust), bool(finite.all()))
+
+
+@dataclass
+class Tally:
+    """One side's errors over all its outputs so far."""
+
+    outputs: int = 0
+    bad_outputs: int = 0
+    worst_bad_share: float = 0.0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    ulps_squared: float = 0.0
+    rows: float = 0.0
+
+    def add(self, statistics: List[List[float]]) -> int:
+        """Count the statistics of some outputs (rows of STATISTICS); returns how many of them are wrong."""
+        wrong = 0
+        for bad, max_abs, max_rel, squared, rows, elements in statistics:
+            self.outputs += 1
+            wrong += bad > 0
+            self.worst_bad_share = max(self.worst_bad_share, bad / max(elements, 1.0))
+            self.max_abs, self.max_rel = max(self.max_abs, max_abs), max(self.max_rel, max_rel)
+            self.ulps_squared += squared
+            self.rows += rows
+        self.bad_outputs += wrong
+        return wrong
+
+    @property
+    def rms_ulps(self) -> Optional[float]:
+        """The RMS over rows of a row's RMS error, in units of the last place of the row's RMS."""
+        return (self.ulps_squared / self.rows) ** 0.5 if self.rows else None
+
+
+def as_rows(x: torch.Tensor) -> torch.Tensor:
+    """[rows, columns], by the last dimension; a scalar is one row of one."""
+    return x.reshape(1, -1) if x.dim() < 2 else x.reshape(-1, x.shape[-1])
+
+
+def statistics(output: torch.Tensor, expected: Expected, tolerance: Tolerance) -> torch.Tensor:
+    """STATISTICS of one output of the right shape and dtype, as a float64 tensor on its device; waits for nothing.
+
+    Written in positive form: whatever is not within tolerance counts as bad, NaN included.
+    """
+    y = as_rows(output)
+    if not output.dtype.is_floating_point:
+        bad = (y != expected.value).sum()
+        zero = torch.zeros((), device=y.device, dtype=torch.float64)
+        return torch.stack([bad.double(), zero, zero, zero, zero, zero + y.numel()])
+    e = expected.value
+    difference = y.to(e.dtype).sub_(e)
+    allowed = e.abs().mul_(tolerance.rtol).add_(expected.row_rms * tolerance.row + tolerance.atol)
+    if not expected.is_finite:
+        same = same_pattern(y, e)
+        difference = torch.where(same & ~torch.isfinite(e.to(y.dtype)), torch.zeros_like(difference), difference)
+        allowed = torch.where(same, allowed, torch.full_like(allowed, -1.0))
+        allowed = torch.nan_to_num(allowed, nan=0.0, posinf=0.0)
+    size = difference.abs()
+    bad = size.numel() - (size <= allowed).sum()
+    row_error = difference.pow_(2).mean(-1, keepdim=True).sqrt_().div_(expected.row_rms).div_(tolerance.ulp)
+    squared = torch.nan_to_num(row_error, nan=1e9, posinf=1e9).pow_(2)
+    worst = torch.nan_to_num(size.max(), nan=torch.inf)
+    relative = torch.nan_to_num((size.amax(-1, keepdim=True) / expected.row_rms).max(), nan=torch.inf)
+    counts = torch.tensor([float(y.shape[0]), float(y.numel())], device=y.device, dtype=torch.float64)
+    return torch.cat([torch.stack([bad.double(), worst.double(), relative.double(), squared.sum().double()]), counts])
+
+
+def same_pattern(y: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """Where `y` is NaN, +Inf, -Inf or finite exactly as the reference would be in y's dtype."""
+    rounded = e.to(y.dtype)
+    finite = torch.isfinite(rounded)
+    return torch.where(finite, torch.isfinite(y), (torch.isnan(rounded) & torch.isnan(y)) | (rounded == y))
+
+
+def shape_fault(shape: Tuple[int, ...], dtype: str, strides: Tuple[int, ...],
+                wanted: Tuple[Tuple[int, ...], str, Tuple[int, ...]]) -> Optional[Tuple[str, str]]:
+    """The rule that an output's kind breaks and a sentence, or None; `wanted` is the baseline's (shape, dtype, strides)."""
+    if tuple(shape) != tuple(wanted[0]):
+        return "wrong_shape", "the output has shape %s, the baseline's %s" % (list(shape), list(wanted[0]))
+    if dtype != wanted[1]:
+        return "wrong_dtype", "the output is %s, the baseline's %s" % (dtype, wanted[1])
+    real = [(size, have, want) for size, have, want in zip(shape, strides, wanted[2]) if size > 1]
+    if any(have != want for _, have, want in real):
+        return "wrong_strides", "the output has strides %s, the baseline's %s" % (list(strides), list(wanted[2]))
+    return None
+
+
+def error_fault(mine: Tally, baseline: Tally, tolerance: Tolerance) -> Optional[Tuple[str, str]]:
+    """The rule that a side's errors break and a sentence, or None."""
+    if mine.bad_outputs:
+        return "wrong_values", (
+            "%d of %d outputs are wrong: up to %.3g %% of an output's elements are out of tolerance, the largest error is %.3g"
+            % (mine.bad_outputs, mine.outputs, 100 * mine.worst_bad_share, mine.max_abs))
+    if mine.rms_ulps is None or baseline.rms_ulps is None or mine is baseline:
+        return None
+    allowed = max(tolerance.max_error_ratio * baseline.rms_ulps, tolerance.floor_ulps)
+    if not mine.rms_ulps <= allowed:
+        return "less_precise", (
+            "its RMS error is %.3g ulps, the baseline's %.3g: more than %.3g times as much, so precision was given up for speed"
+            % (mine.rms_ulps, baseline.rms_ulps, tolerance.max_error_ratio))
+    return None

@@ -1,0 +1,63 @@
+"""The secret inputs of a batch, with their expected values; drawn anew from the system's entropy, seen by the oracle alone."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Tuple
+
+import torch
+
+from hotkernel_contract.compare import Expected
+from hotkernel_contract.inputs import draw, nearly_copy
+from hotkernel_contract.target import Target, wide_for
+
+NEAR_COPY_EVERY = 4  # so many entries are one that almost repeats another
+
+
+class Pool:
+    """`size` entries of call inputs, private copies; the shared inputs are one for all entries of a drawing."""
+
+    def __init__(self, target: Target, device: str, out_dtype: torch.dtype) -> None:
+        self.target, self.device, self.out_dtype = target, device, out_dtype
+        self.rotated: List[Dict[str, torch.Tensor]] = []
+        self.shared: Dict[str, torch.Tensor] = {}
+        self.expected: List[Expected] = []
+
+    def draw(self, size: int) -> None:
+        """Replace every entry; nothing of the last drawing is kept."""
+        generator = torch.Generator(device=self.device)
+        generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+        target = self.target
+        shared_names = tuple(name for name in target.raws if name not in target.fresh_raws)
+        shared = draw(target, generator, self.device, shared_names)
+        self.rotated, self.expected, self.shared = [], [], {}
+        last: Dict[str, torch.Tensor] = {}
+        with torch.no_grad():
+            for at in range(size):
+                if at % NEAR_COPY_EVERY == NEAR_COPY_EVERY - 1:
+                    fresh = {name: nearly_copy(x, generator) for name, x in last.items()}
+                else:
+                    fresh = draw(target, generator, self.device, target.fresh_raws)
+                last = fresh
+                self._add(target.call_inputs({**fresh, **shared}))
+
+    def _add(self, inputs: Dict[str, torch.Tensor]) -> None:
+        if not self.shared:
+            self.shared = {name: x for name, x in inputs.items() if name not in self.target.rotate}
+        inputs = {name: self.shared.get(name, x) for name, x in inputs.items()}
+        answer = self.target.expected(list(inputs.values()), wide_for(self.out_dtype))
+        self.rotated.append({name: x for name, x in inputs.items() if name in self.target.rotate})
+        self.expected.append(Expected.of(answer, self.out_dtype))
+
+    def inputs(self, at: int) -> Dict[str, torch.Tensor]:
+        """All inputs of one entry, in call order."""
+        return {name: self.rotated[at].get(name, self.shared.get(name)) for name in self.target.arguments}
+
+
+def one_entry(target: Target, device: str) -> Tuple[Dict[str, torch.Tensor], torch.Tensor]:
+    """Decoy inputs and the baseline's output for them: the layout of a call, before any secret exists."""
+    generator = torch.Generator(device=device)
+    generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    with torch.no_grad():
+        inputs = target.call_inputs(draw(target, generator, device, tuple(target.raws)))
+        return inputs, target.function(*[x.clone() for x in inputs.values()])

@@ -1,0 +1,163 @@
+"""Memory that two processes see: slots for inputs, in shared memory or in one device allocation; knows no target."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+ALIGNMENT = 512  # what torch's own allocator gives
+BLOCK_BYTES = 2 << 20  # the driver shares whole 2 MiB blocks, so that an allocation of its own ends at one
+
+
+@dataclass(frozen=True)
+class Field:
+    """One tensor's place in an arena: `count` slots of `slot_bytes`, from `offset`."""
+
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
+    count: int
+    slot_bytes: int
+    offset: int
+
+
+def lay_out(tensors: Dict[str, torch.Tensor], counts: Dict[str, int]) -> Tuple[List[Field], int]:
+    """Fields for contiguous copies of these tensors, `counts` of each, and the bytes of all."""
+    fields, offset = [], 0
+    for name, tensor in tensors.items():
+        slot_bytes = -(-max(1, tensor.numel() * tensor.element_size()) // ALIGNMENT) * ALIGNMENT
+        dtype = str(tensor.dtype).replace("torch.", "")
+        fields.append(Field(name, dtype, tuple(tensor.shape), counts[name], slot_bytes, offset))
+        offset += slot_bytes * counts[name]
+    return fields, max(offset, ALIGNMENT)
+
+
+def views(base: torch.Tensor, field: Field) -> List[torch.Tensor]:
+    """The slots of a field as tensors of its dtype and shape, in the arena that `base` (uint8) is."""
+    dtype = getattr(torch, field.dtype)
+    size = 1
+    for part in field.shape:
+        size *= part
+    size *= torch.empty(0, dtype=dtype).element_size()
+    starts = [field.offset + at * field.slot_bytes for at in range(field.count)]
+    return [base[start:start + size].view(dtype).view(field.shape) for start in starts]
+
+
+class HostArena:
+    """Shared memory by file descriptor."""
+
+    def __init__(self, size: int, fd: int = -1) -> None:
+        self.size = size
+        self.fd = self._create(size) if fd < 0 else fd
+        self.map = mmap.mmap(self.fd, size)
+        self.base = torch.frombuffer(self.map, dtype=torch.uint8)
+
+    @staticmethod
+    def _create(size: int) -> int:
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("hotkernel", os.MFD_CLOEXEC)
+        else:
+            import tempfile
+
+            fd, path = tempfile.mkstemp()
+            os.unlink(path)
+        os.ftruncate(fd, size)
+        return fd
+
+
+class Driver:
+    """The few calls of the CUDA driver that torch has no door to; raises RuntimeError with the driver's own name for it."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self.library, name)(*arguments)
+        if code:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorName(code, ctypes.byref(text))
+            raise RuntimeError("%s: %s" % (name, (text.value or b"error %d" % code).decode()))
+
+    def allocate(self, size: int) -> int:
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(-(-size // BLOCK_BYTES) * BLOCK_BYTES))
+        return pointer.value
+
+    def free(self, pointer: int) -> None:
+        self.call("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def export(self, pointer: int) -> bytes:
+        """The inter-process handle of the allocation that `pointer` lies in."""
+        handle = ctypes.create_string_buffer(64)
+        self.call("cuIpcGetMemHandle", handle, ctypes.c_uint64(pointer))
+        return handle.raw
+
+    def open(self, handle: bytes) -> int:
+        """The address here of another process's allocation."""
+
+        class Handle(ctypes.Structure):
+            _fields_ = [("reserved", ctypes.c_char * 64)]
+
+        pointer = ctypes.c_uint64()
+        value = Handle.from_buffer_copy(handle)
+        self.library.cuIpcOpenMemHandle_v2.argtypes = [ctypes.POINTER(ctypes.c_uint64), Handle, ctypes.c_uint]
+        self.call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), value, ctypes.c_uint(1))
+        return pointer.value
+
+    def close(self, pointer: int) -> None:
+        self.call("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
+
+    def range_of(self, pointer: int) -> Tuple[int, int]:
+        """Start and size of the allocation that `pointer` lies in."""
+        start, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self.call("cuMemGetAddressRange_v2", ctypes.byref(start), ctypes.byref(size), ctypes.c_uint64(pointer))
+        return start.value, size.value
+
+
+def device_bytes(pointer: int, size: int) -> torch.Tensor:
+    """`size` bytes of device memory at `pointer` as a uint8 tensor; the memory stays its owner's."""
+
+    class Memory:
+        __cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (pointer, False), "version": 3,
+                                    "strides": None, "stream": 1}
+
+    return torch.as_tensor(Memory(), device="cuda")
+
+
+class DeviceArena:
+    """One device allocation, made here or opened from another process by its handle."""
+
+    def __init__(self, size: int, driver: Driver, handle: bytes = b"") -> None:
+        self.size = size
+        self.pointer = driver.open(handle) if handle else driver.allocate(size)
+        self.handle = handle or driver.export(self.pointer)
+        self.base = device_bytes(self.pointer, size)
+
+
+def read_process(pid: int, address: int, into: torch.Tensor) -> None:
+    """Copy another process's memory at `address` over the contiguous CPU tensor `into`; raises OSError."""
+
+    class Vector(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+    size, done = into.numel() * into.element_size(), 0
+    library = ctypes.CDLL(None, use_errno=True)
+    while done < size:
+        here, there = Vector(into.data_ptr() + done, size - done), Vector(address + done, size - done)
+        got = library.process_vm_readv(pid, ctypes.byref(here), ctypes.c_ulong(1), ctypes.byref(there), ctypes.c_ulong(1),
+                                       ctypes.c_ulong(0))
+        if got <= 0:
+            code = ctypes.get_errno()
+            raise OSError(code, "reading %d bytes at %#x of process %d: %s" % (size, address, pid, os.strerror(code)))
+        done += got
+
+
+def overlap(ranges: Sequence[Tuple[int, int, int]]) -> bool:
+    """Whether any two of the ranges (segment, start, size) share a byte."""
+    ordered = sorted(ranges)
+    return any(a[0] == b[0] and a[1] + a[2] > b[1] for a, b in zip(ordered, ordered[1:]))

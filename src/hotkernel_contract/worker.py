@@ -1,0 +1,225 @@
+"""One side's process: loads its function, maps its slots, runs batches when told; holds no number and no secret."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
+
+import torch
+
+from hotkernel_contract import protocol
+from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, views
+from hotkernel_contract.target import load_file
+
+_PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
+
+
+class Refused(Exception):
+    """The side cannot go on; becomes a FAULT frame."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
+    """Say hello, load, map, then run batches until the channel closes."""
+    if sys.platform.startswith("linux"):  # undo the zygote's secrecy for this process: the oracle must read its outputs
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(1), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(2**64 - 1), 0, 0, 0)
+    os.chdir(spec["scratch"])
+    if spec["cores"] and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, spec["cores"])
+    if spec["threads"]:
+        torch.set_num_threads(spec["threads"])
+    try:
+        channel.sendall(protocol.pack(protocol.HELLO))
+        side = Side(channel, spec)
+        side.serve()
+    except EOFError:
+        os._exit(0)
+    except Refused as refusal:
+        channel.sendall(protocol.pack_text(protocol.FAULT, refusal.code, str(refusal)))
+    except BaseException as error:  # noqa: BLE001 - user code raises anything; it is data, and this process ends
+        traceback.print_exc()
+        channel.sendall(protocol.pack_text(protocol.FAULT, protocol.FAULT_CALL, describe(error)))
+    os._exit(0)
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, with the place in the user's code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    here = os.path.dirname(os.path.abspath(__file__))
+    outside = [f for f in frames if not f.filename.startswith(here)]
+    where = " (%s:%d)" % (os.path.basename(outside[-1].filename), outside[-1].lineno) if outside else ""
+    text = str(error).strip() or type(error).__name__
+    return "%s: %s%s" % (type(error).__name__, text[:600], where)
+
+
+def load_callable(spec: Dict[str, Any]) -> Callable[..., torch.Tensor]:
+    """The side's function, by the same path for every side; raises Refused."""
+    try:
+        module = load_file(Path(spec["source"]), "hotkernel_side")
+    except BaseException as error:  # noqa: BLE001 - an import of user code raises anything, SystemExit too
+        traceback.print_exc()
+        raise Refused(protocol.FAULT_IMPORT, describe(error)) from None
+    for name in spec["names"]:
+        found = getattr(module, name, None)
+        if callable(found):
+            return found
+    own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")
+           and getattr(v, "__module__", None) == module.__name__]
+    raise Refused(protocol.FAULT_NO_CALLABLE, "it defines no function named %s; it has %s"
+                  % (" or ".join(spec["names"]), ", ".join(own[:20]) or "none"))
+
+
+class Side:
+    """The function with its slots; a batch is a list of calls, each on a slot of its own."""
+
+    def __init__(self, channel: socket.socket, spec: Dict[str, Any]) -> None:
+        self.channel, self.spec = channel, spec
+        self.on_card = spec["device"] == "cuda"
+        self.driver: Any = None
+        if self.on_card:
+            torch.cuda.init()
+            torch.zeros(1, device="cuda")
+            self.driver = Driver()
+            self.stream = torch.cuda.current_stream()
+            self.done = torch.cuda.Event(interprocess=True, enable_timing=False)
+            self.done.record(self.stream)  # an inter-process event must be recorded before anyone waits for it
+        self.segments: Dict[int, Tuple[int, int]] = {}  # start of an allocation -> (number, size)
+        self.function = load_callable(spec)
+        self.expect_map()
+
+    def expect_map(self) -> None:
+        """Map the slots, call the function on them once or more (compile, autotune), say ready."""
+        frame = self.receive()
+        if frame.kind != protocol.MAP:
+            raise EOFError
+        size, out_size = struct.unpack_from("<QQ", frame.body)
+        handles = frame.body[16:16 + 2 * 64]
+        fields = [Field(**{**f, "shape": tuple(f["shape"])}) for f in self.spec["fields"]]
+        outputs = [Field(**{**f, "shape": tuple(f["shape"])}) for f in self.spec["output_fields"]]
+        self.go = None
+        if self.on_card:
+            arena: Any = DeviceArena(size, self.driver, handles[:64])
+            out_arena: Any = DeviceArena(out_size, self.driver, handles[64:]) if out_size else None
+            self.go = torch.cuda.Event.from_ipc_handle(torch.device("cuda", 0), frame.body[144:208])
+        else:
+            arena = HostArena(size, self.receive_file())
+            out_arena = HostArena(out_size, self.receive_file()) if out_size else None
+        self.arena = arena
+        start = arena.base.data_ptr()
+        self.input_range = (start, start + arena.size)
+        columns = [views(arena.base, f) for f in fields]
+        slots = max(len(c) for c in columns)
+        self.slots = [tuple(c[k] if len(c) > 1 else c[0] for c in columns) for k in range(slots)]
+        self.copy_to = [views(out_arena.base, f) for f in outputs] if out_size else []
+        with torch.no_grad():
+            for k in range(min(2, slots)):
+                self.kind_of(self.function(*self.slots[k]))
+            if self.on_card:
+                torch.cuda.synchronize()
+        handle = self.done.ipc_handle() if self.on_card else b""
+        self.channel.sendall(protocol.pack(protocol.READY, os.getpid() & 0xFFFF, 0, handle))
+
+    def receive_file(self) -> int:
+        """The file descriptor that comes behind a MAP frame."""
+        _, fds = protocol.receive_message(self.channel)
+        return fds[0]
+
+    def serve(self) -> None:
+        """Run batches until the channel closes."""
+        with torch.no_grad():
+            while True:
+                frame = self.receive()
+                if frame.kind == protocol.RUN:
+                    rest = [self.receive() for _ in range(protocol.frames_of(frame.number) - 1)]
+                    order = protocol.unpack_numbers([frame, *rest])
+                    (self.run_on_card if self.on_card else self.run_on_host)(order, frame.nonce)
+
+    def run_on_host(self, order: List[int], nonce: int) -> None:
+        """The clock runs from the RUN frame to the last DONE frame: calls, and where their outputs lie."""
+        function, slots, copies = self.function, self.slots, self.copy_to
+        outputs = []
+        if copies:
+            for at, k in enumerate(order):
+                output = function(*slots[k])
+                outputs.append(output)
+                if isinstance(output, torch.Tensor) and output.shape == copies[0][at].shape:
+                    copies[0][at].copy_(output)
+        else:
+            for k in order:
+                outputs.append(function(*slots[k]))
+        addresses = [o.data_ptr() if isinstance(o, torch.Tensor) else 0 for o in outputs]
+        self.channel.sendall(protocol.pack_numbers(protocol.DONE, addresses, nonce))
+        self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
+        self.release(nonce)
+
+    def run_on_card(self, order: List[int], nonce: int) -> None:
+        """Queue everything behind GO, record DONE, say armed; the stamps are the oracle's."""
+        function, slots, copies = self.function, self.slots, self.copy_to
+        outputs = []
+        self.stream.wait_event(self.go)
+        if copies:
+            for at, k in enumerate(order):
+                output = function(*slots[k])
+                outputs.append(output)
+                if isinstance(output, torch.Tensor) and output.shape == copies[0][at].shape:
+                    copies[0][at].copy_(output)
+        else:
+            for k in order:
+                outputs.append(function(*slots[k]))
+        self.done.record(self.stream)
+        self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
+        self.release(nonce)
+        torch.cuda.synchronize()
+
+    def release(self, nonce: int) -> None:
+        """Hold the outputs until they were read."""
+        while True:
+            frame = self.receive()
+            if frame.kind == protocol.RELEASE and frame.nonce == nonce:
+                return
+
+    def describe_outputs(self, outputs: List[Any], nonce: int) -> bytes:
+        """Frames that say where the outputs lie; new device allocations first."""
+        new: List[bytes] = []
+        described = [self.place(call, output, new, nonce) for call, output in enumerate(outputs)]
+        return b"".join(new) + protocol.pack_outputs(described, nonce)
+
+    def place(self, call: int, output: Any, new: List[bytes], nonce: int) -> protocol.OutputAt:
+        """Where one output lies; raises Refused for what is no output or lies in an input."""
+        dtype, shape, strides = self.kind_of(output)
+        storage = output.untyped_storage().nbytes()
+        address = output.data_ptr()
+        if self.input_range[0] <= address < self.input_range[1]:
+            raise Refused(protocol.FAULT_ALIAS, "the output lies in an input's memory")
+        if self.copy_to or not self.on_card:
+            return protocol.OutputAt(call, 0, dtype, shape, strides, -1, address, storage)
+        start, size = self.driver.range_of(address)
+        if start not in self.segments or self.segments[start][1] != size:
+            self.segments[start] = (len(self.segments), size)
+            new.append(protocol.pack_segment(self.segments[start][0], size, self.driver.export(start), nonce))
+        return protocol.OutputAt(call, 0, dtype, shape, strides, self.segments[start][0], address - start, storage)
+
+    def kind_of(self, output: Any) -> Tuple[str, Tuple[int, ...], Tuple[int, ...]]:
+        """dtype, shape and strides of an output; raises Refused."""
+        if not isinstance(output, torch.Tensor):
+            raise Refused(protocol.FAULT_OUTPUT, "it returned %s, not a tensor" % type(output).__name__)
+        if output.is_cuda != self.on_card:
+            raise Refused(protocol.FAULT_OUTPUT, "it returned a tensor on %s" % output.device)
+        dtype = str(output.dtype).replace("torch.", "")
+        if dtype not in protocol.DTYPES or output.dim() > protocol.MAX_DIMENSIONS or output.layout is not torch.strided:
+            raise Refused(protocol.FAULT_OUTPUT, "it returned a %s tensor of %d dimensions" % (dtype, output.dim()))
+        return dtype, tuple(output.shape), tuple(output.stride())
+
+    def receive(self) -> protocol.Frame:
+        """The next frame from the referee."""
+        return protocol.unpack(protocol.receive_exactly(self.channel, protocol.FRAME_BYTES))
