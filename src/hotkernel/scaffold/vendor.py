@@ -48,10 +48,10 @@ def contract_text() -> str:
 
 
 def package_folder() -> Path:
-    """Where the installed contract lies."""
-    import hotkernel_contract
+    """Where the installed contract lies: beside this package; an import might find a vendored copy in the working folder."""
+    import hotkernel
 
-    return Path(hotkernel_contract.__path__[0])
+    return Path(hotkernel.__file__).resolve().parents[1] / PACKAGE
 
 
 def read_copy(text: str) -> ContractCopy | None:
@@ -93,7 +93,7 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, ast.Assign):
-            yield from (each.id for each in node.targets if isinstance(each, ast.Name))
+            yield from (each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield node.target.id
 
@@ -106,6 +106,8 @@ def _without_imports(tree: ast.Module, text: str, merged: set[str]) -> tuple[set
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
             _refuse_stranger(node, merged)
             dropped |= _lines_of(node)
+            if node.col_offset and not text.splitlines()[node.end_lineno or 0].strip():
+                dropped.add((node.end_lineno or 0) + 1)  # the blank line below an import inside a function
     for node in tree.body:
         is_docstring = node is tree.body[0] and ast.get_docstring(tree) is not None
         is_list = isinstance(node, (ast.Assign, ast.AnnAssign)) and list(_defined([node])) == ["__all__"]
@@ -114,8 +116,7 @@ def _without_imports(tree: ast.Module, text: str, merged: set[str]) -> tuple[set
         if is_docstring or is_list or isinstance(node, (ast.Import, ast.ImportFrom)):
             dropped |= _lines_of(node)
     kept = "\n".join(line for number, line in enumerate(text.splitlines(), 1) if number not in dropped).strip("\n")
-    # an import inside a function leaves the blank line behind it
-    return outer, re.sub(r'("""\n|:\n)\n(?=[ \t]+\S)', r"\1", re.sub(r"\n{4,}", "\n\n\n", kept)) + "\n"
+    return outer, re.sub(r"\n{4,}", "\n\n\n", kept) + "\n"
 
 
 def _refuse_stranger(node: ast.ImportFrom, merged: set[str]) -> None:
