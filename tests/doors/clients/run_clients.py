@@ -38,6 +38,10 @@ SCENARIOS = ("server-initialize", "ping", "tools-list", "resources-list", "promp
 STEP_S = 180
 
 
+class Missing(Exception):
+    """A program that one step needs is not here."""
+
+
 def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
 
@@ -87,6 +91,21 @@ def conformance() -> None:
             assert " 0 failed" in said, said
 
 
+def wheel() -> None:
+    """41: the wheel runs by `uvx --from`, in a terminal and as a server."""
+    if not shutil.which("uvx"):
+        raise Missing("uvx is not here (pip install uv)")
+    folder = Path(tempfile.mkdtemp(prefix="hotkernel-wheel-"))
+    run("uv", "build", "--wheel", "--out-dir", folder, PYTHONPATH="")
+    (built,) = folder.glob("*.whl")
+    assert run("uvx", "--from", built, "hotkernel", "--version", PYTHONPATH="").startswith("hotkernel ")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
+             "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}
+    done = subprocess.run(["uvx", "--from", str(built), "hotkernel"], input=json.dumps(hello) + "\n", text=True,
+                          capture_output=True, timeout=STEP_S, check=True, env=environment(PYTHONPATH=""))
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "hotkernel"
+
+
 def validators() -> None:
     """43: every validator that a client brings accepts our files."""
     run(BIN / "claude", "plugin", "validate", "--strict", ROOT, HOME=_home())
@@ -105,6 +124,7 @@ def claude_connects() -> None:
 def codex_connects() -> None:
     """44, 45: the documented command adds the server, and Codex's own list shows it."""
     home = _home()
+    (Path(home) / ".codex").mkdir()
     run(BIN / "codex", "mcp", "add", "hotkernel", "--env", f"PYTHONPATH={ROOT / 'src'}", "--", *REAL, HOME=home,
         CODEX_HOME=f"{home}/.codex")
     assert "hotkernel" in run(BIN / "codex", "mcp", "list", HOME=home, CODEX_HOME=f"{home}/.codex")
@@ -149,6 +169,7 @@ STEPS: dict[str, tuple[bool, Callable[[], None]]] = {
     "inspector-legacy": (False, lambda: inspector("legacy")),
     "inspector-modern": (False, lambda: inspector("modern")),
     "conformance": (False, conformance),
+    "wheel": (False, wheel),
     "validators": (True, validators),
     "claude-connects": (True, claude_connects),
     "codex-connects": (True, codex_connects),
@@ -176,6 +197,8 @@ def main() -> int:
         try:
             step()
             print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
+        except Missing as missing:
+            print(f"SKIPPED: {name}, because {missing}", flush=True)
         except Exception:  # noqa: BLE001 - the other clients are still to be tried
             failed += 1
             print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
