@@ -42,21 +42,8 @@ def main(argv: Sequence[str] | None = None, listed: Sequence[Listed] | None = No
     """Run what was typed and return the exit status."""
     typed = list(sys.argv[1:] if argv is None else argv)
     listed = tools.present() if listed is None else listed
-    if not typed:
-        return _serve()
-    name, rest = typed[0], typed[1:]
-    if name in ("-h", "--help", "help"):
-        sys.stdout.write(overview(listed))
-        return 0
-    if name in ("-V", "--version"):
-        print(f"hotkernel {__version__}")
-        return 0
-    if name == "install":
-        from hotkernel import install
-
-        return install.main(rest)
     try:
-        return _run(name, rest, listed)
+        return _dispatch(typed, listed)
     except ArgumentError as error:
         return _complain(error, USAGE)
     except ToolError as error:
@@ -77,6 +64,23 @@ def overview(listed: Sequence[Listed]) -> str:
             names[short] = f"= {name}"
     width = max(map(len, names), default=0)
     return _HEAD + "".join(f"  {name:<{width}}  {title}\n" for name, title in sorted(names.items())) + _TAIL
+
+
+def _dispatch(typed: list[str], listed: Sequence[Listed]) -> int:
+    if not typed:
+        return _serve()
+    name, rest = typed[0], typed[1:]
+    if name in ("-h", "--help", "help"):
+        sys.stdout.write(overview(listed))
+    elif name in ("-V", "--version"):
+        print(f"hotkernel {__version__}")
+    elif name == "install":
+        from hotkernel import install
+
+        return install.main(rest)
+    else:
+        return _run(name, rest, listed)
+    return 0
 
 
 class _Stopped(BaseException):

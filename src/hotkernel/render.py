@@ -16,14 +16,19 @@ LINE_LIMIT = 1000  # characters of a name in a result: enough to tell two templa
 SUMMARY_LINES = 10
 ROWS_TOLD = 4  # of a table, in a summary, at the expense of single values
 ROWS_SHOWN = 50
-CELL_LIMIT = 100  # characters of a table's cell
+CELL_LIMIT = 60  # characters of a table's cell
+PROSE_LIMIT = 600  # of one that holds a sentence
+FEW_ROWS = 5  # so many rows too wide for a table are told as lines
 
 # Terminal sequences; then what a terminal or a reader could be steered by: controls, bidi marks, zero-width characters.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
                      "\U000e0000-\U000e007f]")
 _UNTOLD = ("schema_version", "schema", "truncated")
-# What an agent reads first, where a result has it.
+# Columns that say again what another of the same table says: the longer name, and the names of older versions.
+_SAID_BY = {"name": "short_name", "total_ns": "device_time_us", "time_pct": "pct", "duration_us": "avg_us"}
+_PROSE = ("text", "reason", "fix", "message", "note", "advice", "detail")
+# What a reader looks for first, where a result has it.
 _FIRST = ("status", "job", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
           "attainable_ms_measured", "mean_ms", "std_ms", "min_ms", "path", "report", "log", "message")
 
@@ -77,45 +82,65 @@ def number(value: float) -> str:
 
 
 def _show_mapping(console: Console, plain: Mapping[str, Any], prefix: str) -> None:
-    later: list[tuple[str, Any]] = []
-    for key, value in plain.items():
+    names = [*(name for name in _FIRST if name in plain), *(name for name in plain if name not in _FIRST + _UNTOLD)]
+    later: list[str] = []
+    for name in names:
+        value = plain[name]
         if _is_text_block(value) or isinstance(value, Mapping) or _is_rows(value):
-            later.append((key, value))
+            later.append(name)
         elif value is not None and value != [] and value != "":
-            console.print(f"{prefix}{key}: {_one_line(value)}")
-    for key, value in later:
-        if not value:
-            continue
-        if isinstance(value, Mapping):
-            if all(_is_plain(item) for item in value.values()):
-                told = ", ".join(f"{name}={_one_line(item)}" for name, item in value.items() if item is not None)
-                console.print(f"{prefix}{key}: {told}")
-            else:
-                console.print(f"\n{prefix}{key}:")
-                _show_mapping(console, value, prefix + "  ")
-        elif isinstance(value, str):
-            console.print(f"\n{prefix}{key}:")
-            console.out(clean(value, len(value), lines=True), highlight=False)
-        else:
-            console.print(f"\n{prefix}{key}:")
-            _show_rows(console, value)
+            console.print(f"{prefix}{name}: {_one_line(value)}")
+    for name in later:
+        _show_block(console, name, plain[name], prefix)
+
+
+def _show_block(console: Console, name: str, value: Any, prefix: str) -> None:
+    if not value:
+        return
+    if isinstance(value, Mapping) and all(_is_plain(item) for item in value.values()):
+        told = ", ".join(f"{key}={_one_line(item)}" for key, item in value.items() if item is not None)
+        console.print(f"{prefix}{name}: {told}")
+        return
+    console.print(f"\n{prefix}{name}:")
+    if isinstance(value, Mapping):
+        _show_mapping(console, value, prefix + "  ")
+    elif isinstance(value, str):
+        console.out(clean(value, len(value), lines=True), highlight=False)
+    else:
+        _show_rows(console, value)
 
 
 def _show_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = [key for key in dict.fromkeys(key for row in rows for key in row)
+               if any(_is_plain(row.get(key)) and row.get(key) not in (None, "", []) for row in rows)]
+    columns = [column for column in columns if _SAID_BY.get(column) not in columns]
+    cells = {column: [_one_line(row.get(column), PROSE_LIMIT if column in _PROSE else CELL_LIMIT)
+                      for row in rows[:ROWS_SHOWN]] for column in columns}
+    widths = {column: max(map(len, [column, *cells[column]])) for column in columns}
+    needed = sum(width + 2 for column, width in widths.items() if column not in _PROSE)
+    if needed > console.width and len(rows) <= FEW_ROWS:
+        for row in rows:
+            console.print("  " + ", ".join(f"{column}={_one_line(row[column])}" for column in columns
+                                           if row.get(column) not in (None, "", [])))
+        return
+    _print_table(console, rows, cells, widths)
+    if len(rows) > ROWS_SHOWN:
+        console.print(f"… and {len(rows) - ROWS_SHOWN} more; --json has them all")
+
+
+def _print_table(console: Console, rows: Sequence[Mapping[str, Any]], cells: Mapping[str, Sequence[str]],
+                 widths: Mapping[str, int]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    columns = [key for key in dict.fromkeys(key for row in rows for key in row)
-               if any(_is_plain(row.get(key)) and row.get(key) is not None for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column in cells:
         is_number = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
-        table.add_column(Text(column), justify="right" if is_number else "left", overflow="fold")
-    for row in rows[:ROWS_SHOWN]:
-        table.add_row(*(Text(_one_line(row.get(column), CELL_LIMIT)) for column in columns))
+        table.add_column(Text(column), justify="right" if is_number else "left", no_wrap=column not in _PROSE,
+                         overflow="fold" if column in _PROSE else "ellipsis", min_width=widths[column] if is_number else None)
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*map(Text, row))  # a Text is shown as it is: markup in a kernel's name is none
     console.print(table)
-    if len(rows) > ROWS_SHOWN:
-        console.print(f"… and {len(rows) - ROWS_SHOWN} more; --json has them all")
 
 
 def _one_line(value: Any, limit: int = 400) -> str:
@@ -127,7 +152,8 @@ def _one_line(value: Any, limit: int = 400) -> str:
         return number(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(_one_line(item) for item in value[:12]) + (" …" if len(value) > 12 else "")
-    return clean(str(value), limit)
+    first, *more = str(value).strip().splitlines() or [""]
+    return clean(first, limit) + (f" … ({len(more) + 1} lines)" if more else "")
 
 
 def _row(row: Mapping[str, Any]) -> str:

@@ -122,6 +122,11 @@ def big(session: Session, rows: Annotated[int, "how many", Bounds(0, 100_000)] =
     return Told({}, rows=tuple(Row(f"kernel_{number}", float(number)) for number in range(rows)))
 
 
+def wordy(session: Session) -> Told:
+    """An answer with a source file inside, and a page of a listing beside it."""
+    return Told({"source": "line of code\n" * 5000, "name": "x"}, text="line of a listing\n" * 500)
+
+
 def outlast(session: Session) -> Told:
     """A child that says something and then outlasts its time."""
     code = "import time; print('half way', flush=True); time.sleep(600)"
@@ -176,6 +181,7 @@ SAMPLES = tuple(
         ("verify", "Answer a verdict", Hints(), {}),
         ("flood", "Eight megabytes", _READS, {}),
         ("big", "Too much", _READS, {}),
+        ("wordy", "Long texts", _READS, {}),
         ("outlast", "A timeout", _READS, {}),
         ("chatty", "Chatter", _READS, {}),
         ("picture", "A picture", _READS, {"is_picture": True}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -160,3 +161,45 @@ def test_26_to_29_no_child_outlives_an_interrupted_terminal(number: int, status:
     finally:
         process.kill()
         process.communicate()
+
+
+def read_until(descriptor: int, wanted: bytes, timeout_s: float = 20) -> bytes:
+    """What a terminal shows, up to `wanted`."""
+    shown, deadline = b"", time.monotonic() + timeout_s
+    while wanted not in shown and time.monotonic() < deadline:
+        if select.select([descriptor], [], [], 0.2)[0]:
+            shown += os.read(descriptor, 4096)
+    return shown
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
+def test_progress_on_a_terminal_is_one_changing_line() -> None:
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([sys.executable, SAMPLE_CLI, "wait", "--timeout", "1.2"], stderr=theirs,
+                               stdout=subprocess.DEVNULL)
+    try:
+        shown = read_until(ours, b"waiting 1/1")
+        assert shown.startswith(b"\r\x1b[Kwaiting 0/1")
+        assert b"\n" not in shown
+    finally:
+        process.kill()
+        process.wait(10)
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
+def test_a_person_who_types_nothing_is_told_what_happens() -> None:
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "hotkernel.cli"], stdin=theirs, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        assert b"hotkernel --help" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)  # whenever it comes, before or while it serves
+        assert process.wait(10) in (130, -signal.SIGINT)
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(ours)
+        os.close(theirs)

@@ -190,6 +190,15 @@ def test_19_what_is_too_large_is_cut_and_lies_whole_in_a_file(tmp_path: Path) ->
     assert json.loads(run(body)) == whole
 
 
+def test_19_a_page_stays_whole_and_a_text_inside_of_something_is_cut(tmp_path: Path) -> None:
+    told = call("wordy", {}, tmp_path).structured_content
+    assert told["text"] == "line of a listing\n" * 500
+    assert told["lengths"] == {"said.source": 65_000}
+    assert told["said"]["source"].endswith("…")
+    assert told["said"]["name"] == "x"
+    assert len(json.dumps(told)) < answers.INLINE + len(told["text"]) * 1.1
+
+
 def test_20_every_row_of_a_large_result_can_be_had(tmp_path: Path) -> None:
     told = call("big", {"rows": 7000}, tmp_path).structured_content
     names = [row["name"] for row in json.loads(Path(told["whole"]).read_text(encoding="utf-8"))["rows"]]

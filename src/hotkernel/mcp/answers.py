@@ -24,6 +24,7 @@ INLINE = 11_000  # characters: Codex cuts the middle out of anything above about
 WHOLE_FOLDER = ".hotkernel"  # below the working root: results too large to be told
 ROOM_FOR_LINK = 500
 FEWEST = 3  # a list is never cut to less
+LONG_TEXT = 600  # characters of a text inside of something, a source file say
 _RETRYABLE = frozenset({"gpu_busy", "timeout", "cancelled"})
 # For errors that carry no code of their own: the words that tell them apart, first match wins.
 _CODES = (
@@ -133,11 +134,12 @@ def _picture(result: Any) -> CallToolResult:
 
 def _fit(tool: Tool, told: dict[str, Any], root: Path) -> tuple[dict[str, Any], list[ContentBlock]]:
     """`told` cut to what clients pass on whole; then all of it lies in a file that it names."""
-    if _size(told) <= INLINE:
+    limit = INLINE + sum(len(value) for value in told.values() if isinstance(value, str))  # a page keeps its length
+    if _size(told) <= limit:
         return told, []
     cut = json.loads(json.dumps(told))
     lengths: dict[str, int] = {}
-    while _size(cut) > INLINE - ROOM_FOR_LINK and _cut_largest(cut, lengths):
+    while _size(cut) > limit - ROOM_FOR_LINK and _cut_largest(cut, lengths):
         pass
     cut |= {"truncated": True, "lengths": lengths}
     try:
@@ -152,27 +154,36 @@ def _fit(tool: Tool, told: dict[str, Any], root: Path) -> tuple[dict[str, Any], 
 
 
 def _cut_largest(told: dict[str, Any], lengths: dict[str, int]) -> bool:
-    """Halve the largest list, or empty the largest object once no list is left to cut; false when nothing is."""
+    """Halve the largest list or inner text, or empty the largest object once there is none; false when nothing is."""
     parts = _parts(told)
-    lists = [part for part in parts if isinstance(part[2], list) and len(part[2]) > FEWEST]
-    objects = [part for part in parts if isinstance(part[2], dict) and len(part[1]) == 1 and part[0] > 1000]
-    if not lists and not objects:
+    halved = [part for part in parts if isinstance(part[2], (list, str))]
+    emptied = [part for part in parts if isinstance(part[2], dict)]
+    if not halved and not emptied:
         return False
-    _, where, value = max(lists or objects, key=lambda part: part[0])
+    _, where, value = max(halved or emptied, key=lambda part: part[0])
     holder: Any = told
     for step in where[:-1]:
         holder = holder[step]
     lengths.setdefault(".".join(map(str, where)), len(value))
-    holder[where[-1]] = value[: max(FEWEST, len(value) // 2)] if isinstance(value, list) else {}
+    if isinstance(value, str):
+        holder[where[-1]] = value[: len(value) // 2] + "…"
+    else:
+        holder[where[-1]] = value[: max(FEWEST, len(value) // 2)] if isinstance(value, list) else {}
     return True
 
 
 def _parts(value: Any, where: tuple[Any, ...] = ()) -> list[tuple[int, tuple[Any, ...], Any]]:
+    """What may be cut: longer lists, texts inside of something, and whole objects of the first level; with their sizes."""
+    if isinstance(value, str):
+        return [(len(value), where, value)] if len(value) > LONG_TEXT and len(where) > 1 else []
     if not isinstance(value, (dict, list)):
         return []
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     found = [part for key, item in inner for part in _parts(item, (*where, key))]
-    return [(_size(value), where, value), *found] if where else found
+    size = _size(value)
+    if (isinstance(value, list) and len(value) > FEWEST) or (isinstance(value, dict) and len(where) == 1 and size > 1000):
+        found.append((size, where, value))
+    return found
 
 
 def _write_whole(tool: Tool, told: Mapping[str, Any], root: Path) -> Path:
