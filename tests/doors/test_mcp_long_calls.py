@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp_support import ERAS, in_memory, over_stdio, processes_of, raw, run, unique_seconds, wait_until
+from mcp_support import ERAS, REAL_SERVER, in_memory, over_stdio, processes_of, raw, run, unique_seconds, wait_until
 
 TASKS = "io.modelcontextprotocol/tasks"
 
@@ -179,3 +181,61 @@ def test_34_a_child_may_say_eight_megabytes() -> None:
         answer = client.ask("tools/call", {"name": "flood", "arguments": {}})
         assert answer["result"]["structuredContent"]["said"] == {"bytes": 8_000_001}
         assert len(json.dumps(answer)) < 2000
+
+
+BENCH_SCRIPT = """
+import json, sys, time
+started = time.time()
+time.sleep(0.15)
+print(json.dumps({"ms": 150.0}))
+with open(sys.argv[1], "a", encoding="utf-8") as file:
+    file.write(json.dumps([sys.argv[2], started, time.time()]) + chr(10))
+"""
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_24_two_benches_never_overlap(servers: int, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(BENCH_SCRIPT, encoding="utf-8")
+    log = tmp_path / "log"
+    variables = {"HOTKERNEL_PYTHON": sys.executable, "HOTKERNEL_STATE_DIR": str(tmp_path / "state"),
+                 "TMPDIR": str(tmp_path)}  # a lock of its own: others may time on this machine meanwhile
+
+    async def body() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(over_stdio(REAL_SERVER, cwd=tmp_path, **variables))
+                       for _ in range(servers)]
+
+            async def bench(name: str, client: Any) -> None:
+                answer = await client.call_tool("bench", {"script": "script.py", "n": 2, "args": [str(log), name]})
+                assert not answer.is_error, answer.content[0].text
+                assert answer.structured_content["waited_for_gpu_s"] is not None
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(bench, "one", clients[0])
+                group.start_soon(bench, "two", clients[-1])
+
+    run(body)
+    runs = sorted((json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()), key=lambda each: each[1])
+    names = [name for name, _, _ in runs]
+    assert names in (["one"] * 3 + ["two"] * 3, ["two"] * 3 + ["one"] * 3)
+    assert all(earlier[2] <= later[1] for earlier, later in itertools.pairwise(runs))
+
+
+def test_25_a_cancelled_bench_leaves_the_card_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("open('begun', 'w').close()\nimport time; time.sleep(600)\n", encoding="utf-8")
+    (tmp_path / "quick.py").write_text("print('{\"ms\": 1.0}')\n", encoding="utf-8")
+    variables = {"HOTKERNEL_PYTHON": sys.executable, "HOTKERNEL_STATE_DIR": str(tmp_path / "state"),
+                 "TMPDIR": str(tmp_path)}
+
+    async def body() -> None:
+        async with over_stdio(REAL_SERVER, cwd=tmp_path, **variables) as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "bench", {"script": "slow.py"})
+                while not (tmp_path / "begun").exists():
+                    await anyio.sleep(0.05)
+                group.cancel_scope.cancel()
+            answer = await client.call_tool("bench", {"script": "quick.py", "n": 1})
+            assert answer.structured_content["mean_ms"] == 1.0
+            assert answer.structured_content["waited_for_gpu_s"] < 3
+
+    run(body)
