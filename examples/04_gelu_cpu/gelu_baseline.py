@@ -14,6 +14,7 @@ TARGET = Target(
     inputs={"x": "512x1024"},
     dtype="fp32",
     rotate=("x",),
+    atol=1e-05,
     device="cpu",
 )
 

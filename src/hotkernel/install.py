@@ -186,7 +186,7 @@ def snippet(client: Client, launch: Launch) -> str:
 def _launch(python: str, here: bool) -> Launch:
     variables = {"HOTKERNEL_PYTHON": python} if python else {}
     if here:
-        return Launch(sys.executable, ("-m", "hotkernel.cli"), variables)
+        return Launch(sys.executable, ("-P", "-m", "hotkernel.cli"), variables)
     return Launch("uvx", ("hotkernel",), variables)
 
 

@@ -204,7 +204,7 @@ class Verify:
             self.batches += taken
             if pair.number == 0:
                 self.trial.measure_calls(pair)
-            self.trial.end(pair)
+        self.trial.end(started)
 
     def _next(self) -> Step:
         assert self.plan is not None
@@ -234,7 +234,8 @@ class Verify:
                    for name, s in request.sides.items()}
         return Setting(
             baseline_file=Path(request.baseline_file), sources=sources, environment=request.environment,
-            scratch=Path(request.scratch), device=request.device, visible=request.visible, cores=tuple(request.cores),
+            scratch=Path(request.scratch), oracle_caches=Path(request.state) / "caches" / f"oracle-{request.versions['torch']}",
+            device=request.device, visible=request.visible, cores=tuple(request.cores),
             deadline=time.monotonic() + request.timeout_s, wanted=Wanted(looks=looks_within(request.n or LOOKS[-1])))
 
     def _check_pins(self, when: str) -> None:

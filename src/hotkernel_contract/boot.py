@@ -17,6 +17,7 @@ import time
 import traceback
 import types
 from pathlib import Path
+from typing import Iterable
 
 HERE = Path(__file__).resolve().parent
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_PTRACER = 1, 4, 36, 0x59616D61
@@ -76,8 +77,8 @@ class Zygote:
             self.children[connection].add(pid)
             self.protocol.send_message(connection, {"pid": pid})
         elif message["op"] == "end":
-            kill_tree(message["pid"])
-            self.children[connection].discard(message["pid"])
+            kill_trees(message["pids"])
+            self.children[connection].difference_update(message["pids"])
             self.sweep()
             self.protocol.send_message(connection, {"ok": True})
 
@@ -107,16 +108,14 @@ class Zygote:
 
     def hang_up(self, connection: socket.socket) -> None:
         """End what this connection started."""
-        for pid in self.children.pop(connection, set()):
-            kill_tree(pid)
+        kill_trees(self.children.pop(connection, set()))
         connection.close()
         self.sweep()
 
     def sweep(self) -> None:
         """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody."""
         known = set().union(*self.children.values())
-        for pid in children_of(os.getpid()) - known:
-            kill_tree(pid)
+        kill_trees(children_of(os.getpid()) - known)
         self.reap()
 
     def reap(self) -> None:
@@ -168,9 +167,10 @@ def children_of(pid: int) -> set[int]:
     return found
 
 
-def kill_tree(pid: int) -> None:
-    """Kill a process, its session and every descendant; wait until they are gone, at most two seconds."""
-    victims, todo = {pid}, [pid]
+def kill_trees(pids: Iterable[int]) -> None:
+    """Kill processes with their sessions and every descendant; wait until they are gone, at most three seconds."""
+    roots = set(pids)
+    victims, todo = set(roots), list(roots)
     while todo:
         for child in children_of(todo.pop()) - victims:
             victims.add(child)
@@ -181,14 +181,19 @@ def kill_tree(pid: int) -> None:
                 kill(victim, signal.SIGKILL)
             except OSError:
                 pass
-    deadline = time.monotonic() + 2.0
-    while time.monotonic() < deadline:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-            os.kill(pid, 0)
-        except OSError:
-            return
-        time.sleep(0.002)
+    deadline = time.monotonic() + 3.0
+    while roots and time.monotonic() < deadline:
+        roots = {pid for pid in roots if is_running(pid)}
+        time.sleep(0.002 if roots else 0.0)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a child of ours has not ended yet; collects it when it has."""
+    try:
+        done, _ = os.waitpid(pid, os.WNOHANG)
+    except OSError:
+        return False
+    return done == 0
 
 
 def main() -> None:
@@ -204,6 +209,10 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - a broken install raises anything; the owner turns it into words
         protocol.send_message(owner, {"error": "%s: %s" % (type(error).__name__, error)})
         return
+    try:
+        import triton  # noqa: F401 - half a second that every worker with a Triton kernel would spend; touches no CUDA
+    except Exception:  # noqa: BLE001 - absent or broken: the side that needs it will say so
+        pass
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_DUMPABLE, 0)
     protocol.send_message(owner, {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,

@@ -66,11 +66,16 @@ class Expected:
         value = as_rows(answer)
         if not dtype.is_floating_point:
             return cls(value, torch.ones(value.shape[0], 1, device=value.device), True)
-        finite = torch.isfinite(value.to(dtype))
-        clean = torch.where(finite, value, torch.zeros_like(value))
-        rms = clean.pow(2).mean(-1, keepdim=True).sqrt()
-        dust = _DUST * rms.median()
-        return cls(value, torch.maximum(rms, dust), bool(finite.all()))
+        value = value.contiguous()
+        root = value.shape[-1] ** 0.5
+        rms = torch.linalg.vector_norm(value, dim=-1, keepdim=True) / root
+        largest = torch.linalg.vector_norm(value, ord=float("inf"), dim=-1)
+        # the largest of a row is NaN or Inf exactly where the row holds one, or where the output's dtype overflows
+        finite = bool((largest <= torch.finfo(dtype).max).all())
+        if not finite:
+            clean = torch.where(torch.isfinite(value.to(dtype)), value, torch.zeros_like(value))
+            rms = torch.linalg.vector_norm(clean, dim=-1, keepdim=True) / root
+        return cls(value, torch.maximum(rms, _DUST * rms.median()), finite)
 
 
 @dataclass

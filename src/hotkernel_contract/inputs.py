@@ -45,9 +45,9 @@ def mix_rows(x: torch.Tensor, generator: torch.Generator) -> None:
     kind = torch.rand(rows, 1, generator=generator, device=device)
     exponent = (torch.rand(rows, 1, generator=generator, device=device) * 2 - 1) * SCALE_EXPONENT
     scale = torch.where(kind < _SCALED, torch.exp2(exponent), torch.ones_like(exponent))
-    x.mul_(scale.to(x.dtype))
     shifted = (kind >= _SCALED) & (kind < _SCALED + _SHIFTED)
-    x.add_((shifted * SHIFT * torch.sign(exponent)).to(x.dtype))
+    shift = (shifted * SHIFT * torch.sign(exponent)).to(x.dtype)
+    torch.addcmul(shift, x, scale.to(x.dtype), out=x)
     count = min(_SPECIAL_ROWS, rows // 16)
     heavy = max(1, int(_HEAVY * rows)) if rows >= 16 else 0
     order = torch.randperm(rows, generator=generator, device=device)

@@ -14,7 +14,7 @@ import time
 import traceback
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -86,6 +86,7 @@ class Oracle:
         self.output = output
         self.tolerance = Tolerance.of(target, output.dtype)
         self.pool = Pool(target, self.device, output.dtype)
+        self.check = pick_check(self.device == "cuda")
         refuse_weak(target, self.device, self.tolerance)
         one_us = self._time_baseline()
         if not self.card:
@@ -181,7 +182,7 @@ class Oracle:
         fault = self.kind_fault(where, len(picks))
         tally = self.tallies.setdefault(side, Tally())
         if fault is None:
-            rows = torch.stack([statistics(self.snapshot[k], self.pool.expected[pick], self.tolerance)
+            rows = torch.stack([self.check(self.snapshot[k], self.pool.expected[pick], self.tolerance)
                                 for k, pick in enumerate(picks)])
             tally.add(rows.tolist())
             fault = error_fault(tally, self.tallies.get("baseline", tally), self.tolerance)
@@ -221,7 +222,7 @@ class Oracle:
         """Run once everything that will run behind a gate or against a clock, so that nothing loads then."""
         picks = list(range(pick_count))
         self.fill(picks, picks)
-        statistics(self.snapshot[0], self.pool.expected[0], self.tolerance).tolist()
+        self.check(self.snapshot[0], self.pool.expected[0], self.tolerance).tolist()
         self._changed_input(picks[:1], picks[:1])
         return {}, ()
 
@@ -254,6 +255,21 @@ class Oracle:
     def do_fill_alone(self, picks: List[int], order: List[int], gate_us: float) -> Answer:
         """F: what the fill costs by itself, by the same stamps."""
         return {"span_us": self.card.fill_alone(self, picks, order, gate_us)}, ()
+
+
+def pick_check(on_card: bool) -> Callable[..., torch.Tensor]:
+    """compare.statistics, in one pass where there is a card and Triton; the two agree (tests/gpu)."""
+    if not on_card:
+        return statistics
+    try:
+        from hotkernel_contract.check_kernel import fits, fused_statistics
+    except ImportError:
+        return statistics
+
+    def check(output: torch.Tensor, expected: Any, tolerance: Tolerance) -> torch.Tensor:
+        return (fused_statistics if fits(output, expected) else statistics)(output, expected, tolerance)
+
+    return check
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:

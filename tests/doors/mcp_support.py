@@ -24,7 +24,7 @@ from hotkernel.tool import Listed
 
 SOURCES = Path(__file__).parents[2] / "src"
 SAMPLE_SERVER = [sys.executable, str(Path(__file__).with_name("sample_server.py"))]
-REAL_SERVER = [sys.executable, "-m", "hotkernel.cli"]
+REAL_SERVER = [sys.executable, "-P", "-m", "hotkernel.cli"]
 ERAS = {"2026-07-28": "auto", "2025-11-25": "legacy"}
 
 

@@ -75,7 +75,7 @@ class OracleLink:
 
     def end(self) -> None:
         self.channel.close()
-        self.fork.end(self.pid)
+        self.fork.end([self.pid])
 
 
 class WorkerLink:
@@ -151,10 +151,6 @@ class WorkerLink:
     def last_words(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace")[-2000:].strip().splitlines()
         return f"; its last line was {clean(lines[-1])!r}" if lines else ""
-
-    def end(self) -> None:
-        self.channel.close()
-        self.fork.end(self.pid)
 
 
 def nonce() -> int:

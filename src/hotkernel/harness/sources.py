@@ -40,7 +40,7 @@ def caches_for(state: Path, file: Path, *identity: str) -> Path:
     whole = hashlib.sha256()
     for source in sorted(_sources(file.parent, DEPTH)):
         whole.update(str(source.relative_to(file.parent)).encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
-    for part in identity:
+    for part in (file.name, *identity):
         whole.update(part.encode() + b"\0")
     return state / "caches" / whole.hexdigest()[:24]
 

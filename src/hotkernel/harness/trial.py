@@ -55,6 +55,7 @@ class Setting:
     sources: Mapping[Side, SideSource]
     environment: Mapping[str, str]
     scratch: Path
+    oracle_caches: Path
     device: str  # cuda, cpu or "" for the target's choice
     visible: str  # for CUDA_VISIBLE_DEVICES
     cores: tuple[int, ...]
@@ -93,7 +94,7 @@ class Trial:
         """Load the target in the oracle; what it is."""
         with self.phase("oracle"):
             folder = self.setting.scratch / "oracle"
-            chosen = environment.private(self.setting.environment, folder, folder / "caches", self.setting.visible)
+            chosen = environment.private(self.setting.environment, folder, self.setting.oracle_caches, self.setting.visible)
             self.oracle = OracleLink(self.fork, chosen, folder / "log", self._left())
             self.target = self.oracle.ask("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
                                           threads=len(self.setting.cores), cores=list(self.setting.cores))
@@ -141,7 +142,7 @@ class Trial:
                 self.say(f"building the {side}")
             pair = PairOfWorkers(Stage.LOOK, -1, {side: self._fork_worker(side) for side in todo})
             self._ready(pair)
-            self.end(pair)
+            self.end([pair])
             for side in todo:
                 caches = self.setting.sources[side].caches
                 size = sum(file.stat().st_size for file in caches.rglob("*") if file.is_file())
@@ -166,7 +167,6 @@ class Trial:
         spec = {
             "source": str(source.path), "names": list(source.names), "scratch": str(folder), "device": self.target["device"],
             "threads": len(self.setting.cores), "cores": list(self.setting.cores),
-            "fields": self.layout["fields"], "output_fields": self.layout["output_fields"],
         }
         worker = WorkerLink(self.fork, side, chosen, spec, folder / "log")
         self.alive.append(worker)
@@ -174,23 +174,22 @@ class Trial:
 
     def _ready(self, pair: PairOfWorkers) -> None:
         deadline = time.monotonic() + min(BUILD_TIMEOUT_S, self._left())
-        numbers = (self.layout["size"], self.layout["out_size"])
-        body = b"".join(n.to_bytes(8, "little") for n in numbers) + bytes.fromhex(self.layout["map"])
         for worker in pair.workers.values():
             worker.expect(protocol.HELLO, deadline)
-            worker.send(protocol.pack(protocol.MAP, 0, 0, body))
-            if self.mode is Mode.CPU:
-                for file in self.files:
-                    protocol.send_message(worker.channel, {}, (file,))
+            worker.send(protocol.pack(protocol.MAP))
+            protocol.send_message(worker.channel, self.layout, tuple(self.files))
         for worker in pair.workers.values():
             self.batches.ready(worker, worker.expect(protocol.READY, deadline).body[: protocol.HANDLE_BYTES])
 
-    def end(self, pair: PairOfWorkers) -> None:
-        """End the processes of a pair."""
-        for worker in pair.workers.values():
-            self.batches.forget(worker)
-            worker.end()
-            self.alive.remove(worker)
+    def end(self, pairs: Sequence[PairOfWorkers]) -> None:
+        """End the processes of some pairs, all at once: a context's end takes a tenth of a second."""
+        with self.phase("ends"):
+            workers = [worker for pair in pairs for worker in pair.workers.values()]
+            for worker in workers:
+                self.batches.forget(worker)
+                worker.channel.close()
+                self.alive.remove(worker)
+            self.fork.end([worker.pid for worker in workers])
 
     # Batches ----------------------------------------------------------------------------------------------------------
 
@@ -271,9 +270,10 @@ class Trial:
 
     def fall_back(self, error: CannotQueue | Unreadable) -> str:
         """Change the way of measuring for both sides, and say why; what was measured before does not count."""
-        for worker in list(self.alive):
-            worker.end()
-            self.alive.remove(worker)
+        for worker in self.alive:
+            worker.channel.close()
+        self.fork.end([worker.pid for worker in self.alive])
+        self.alive.clear()
         if isinstance(error, CannotQueue):
             self.mode = Mode.LATENCY
             why = "a side synchronises inside its call, so both are timed with their launches (latency batches)"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Zygote:
         self.owner, theirs = socket.socketpair()
         boot = Path(hotkernel_contract.__path__[0]) / "boot.py"
         home = {"HOME": environment.get("HOME", str(log.parent))}
+        log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as words:
             self.process = self.job.start(
                 [python, boot, str(theirs.fileno())], env={**allowed(environment), **home}, stdin=subprocess.DEVNULL,
@@ -126,7 +127,7 @@ class Fork:
         theirs.close()
         return int(answer["pid"]), ours
 
-    def end(self, pid: int) -> None:
-        """End a child, its session and everything below it."""
-        protocol.send_message(self.connection, {"op": "end", "pid": pid})
+    def end(self, pids: Sequence[int]) -> None:
+        """End children, their sessions and everything below them."""
+        protocol.send_message(self.connection, {"op": "end", "pids": list(pids)})
         protocol.receive_message(self.connection)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import importlib
 import importlib.util
 import json
 import re
 import sqlite3
+import sys
+import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from hotkernel.errors import ToolError
+from hotkernel.machine import ncu_reader
+from hotkernel.machine.process import Job
 
 HEAD_BYTES = 65_536
 TEXT_LIMIT_BYTES = 200_000_000  # a raw page of 1,000 launches is some 60 MB
 CHUNK_CHARS = 1_000_000
+NCU_TIMEOUT_S = 300.0  # a report with its modules and a thousand launches has hundreds of megabytes
 EVENT_LIMIT_CHARS = 16_000_000  # one event is never longer, stack and shapes included
 NCU_REPORT_FIX = "pip install 'hotkernel[ncu]' (NVIDIA's ncu-report), or put Nsight Compute's ncu on PATH"
 
@@ -72,37 +76,23 @@ def has_ncu_report() -> bool:
     return importlib.util.find_spec("ncu_report") is not None
 
 
-def ncu_actions(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
+def ncu_actions(job: Job, path: Path, wanted: Sequence[str]) -> list[dict[str, Any]]:
     """Every launch of a `.ncu-rep`: name, the wanted metrics as (value, unit), and its rules.
 
-    Raises ToolError when ncu_report is not installed or the file is no such report.
+    Read in a process of its own, which a damaged file can end. Raises ToolError when the file is no such report.
     """
-    try:
-        ncu_report = importlib.import_module("ncu_report")  # an optional extra, and untyped
-    except ImportError:
-        raise ToolError(f"a .ncu-rep needs a reader: {path.name}", fix=NCU_REPORT_FIX) from None
-    try:
-        report = ncu_report.load_report(str(path))
-        ranges = [report.range_by_idx(index) for index in range(report.num_ranges())]
-        actions = [one.action_by_idx(index) for one in ranges for index in range(one.num_actions())]
-        found = [_ncu_action(action, wanted) for action in actions]
-    except Exception as error:  # noqa: BLE001 - a SWIG binding raises anything, among it plain Exception
-        raise ToolError(f"{path.name} cannot be read as an ncu report: {error}",
-                        fix="profile again; a newer report needs a newer ncu-report") from None
-    if not ranges:
-        # ncu_report loads a file that is no report without a word and finds nothing in it.
-        raise ToolError(f"{path.name} is not an ncu report, or holds no launch", fix="profile again with ncu")
-    return found
-
-
-def _ncu_action(action: Any, wanted: tuple[str, ...]) -> dict[str, Any]:
-    metrics = {}
-    for name in wanted:
-        metric = action.metric_by_name(name)
-        if metric is not None and metric.value() is not None:
-            metrics[name] = (metric.value(), metric.unit() or "")
-    rules = action.rule_results_as_dicts() if hasattr(action, "rule_results_as_dicts") else []
-    return {"name": action.name(action.NameBase_DEMANGLED) or action.name(), "metrics": metrics, "rules": list(rules)}
+    with tempfile.TemporaryDirectory(prefix="hotkernel-ncu-") as folder:
+        out = Path(folder) / "launches.json"
+        argv = [sys.executable, "-I", ncu_reader.__file__, str(path), str(out), *wanted]
+        finished = job.run(argv, timeout_s=NCU_TIMEOUT_S)
+        if finished.returncode == ncu_reader.NO_REPORT:
+            raise ToolError(f"{path.name} cannot be read as an ncu report: {finished.stderr.strip()[-300:]}",
+                            fix="profile again; a newer report needs a newer ncu-report")
+        if not finished.ok:
+            raise ToolError(f"{path.name} cannot be read: NVIDIA's reader broke on it, so the file is damaged",
+                            fix="copy it again, or profile again", detail=finished.tail())
+        actions: list[dict[str, Any]] = json.loads(out.read_text(encoding="utf-8"))
+        return actions
 
 
 class Trace:
@@ -254,7 +244,7 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ToolError(f"{path.name} is a broken gzip file: {error}", fix="copy or record it again") from None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for a table's name in a damaged file
         raise ToolError(f"{path.name} cannot be read as an nsys database: {error}",
                         fix="export it again: nsys export --type sqlite X.nsys-rep") from None
     except OSError as error:

@@ -105,12 +105,18 @@ def queries(tables: Mapping[str, Collection[str]]) -> dict[str, str]:
 def _kernel_query(columns: Collection[str]) -> str:
     wanted = ["deviceId", "globalPid", "graphNodeId", "registersPerThread", "gridX", "gridY", "gridZ",
               "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory"]
-    picked = ", ".join(f"k.{name}" if name in columns else "NULL" for name in wanted)
+    picked = ", ".join(_whole(f"k.{name}") if name in columns else "NULL" for name in wanted)
     names = [name for name in ("demangledName", "mangledName", "shortName") if name in columns]
     joins = " ".join(f"LEFT JOIN StringIds {name}s ON {name}s.id = k.{name}" for name in names)
     choices = [f"{name}s.value" for name in names] + ["NULL", f"'{kernel_names.UNNAMED}'"]
     name = f"coalesce({', '.join(choices)})"
-    return f'SELECT k.start, k."end", {name}, {picked} FROM {KERNELS} k {joins} ORDER BY k.start'
+    start, end = _whole("k.start"), _whole('k."end"')
+    return f"SELECT {start}, {end}, {name}, {picked} FROM {KERNELS} k {joins} ORDER BY k.start"
+
+
+def _whole(column: str) -> str:
+    """SQLite's columns hold anything; a damaged file's do."""
+    return f"CAST({column} AS INTEGER)"
 
 
 def parse_database(answers: Mapping[str, Iterable[Sequence[Any]]]) -> Findings:

@@ -72,7 +72,7 @@ def _row(
         return None if column is None else style.read(record.get(column, ""))
 
     total, calls, name = style.read(record.get(total_column, "")), number("instances"), record.get(names["name"], "")
-    if total is None or not calls or not name or total < 0:
+    if total is None or total < 0 or calls is None or calls < 1 or not name:
         return None
     low, high = number("min", "minimum"), number("max", "maximum")
     return KernelRow(

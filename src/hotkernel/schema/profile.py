@@ -164,6 +164,7 @@ class ProfileRun:
     script_exit_code: int
     note: str
     sqlite: str | None = None  # nsys: what the rows were read from
+    waited_for_gpu_s: float | None = None  # until another hotkernel was done with the card
     reason: str | None = None  # why there is no kernel, where there is none
     gpu_idle_pct: float | None = None
     copies: tuple[CopyRow, ...] = ()
@@ -193,6 +194,7 @@ class TraceRun:
     torch: str | None
     ops_note: str
     reason: str | None = None  # why there is no kernel, where there is none
+    waited_for_gpu_s: float | None = None  # until another hotkernel was done with the card
     n_ops: int = 0  # rows before the cut
     truncated: bool = False
     warnings: tuple[str, ...] = ()

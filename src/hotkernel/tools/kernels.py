@@ -46,7 +46,7 @@ def torch_trace(
     with tempfile.TemporaryDirectory(prefix="hotkernel-trace-") as folder:
         trace_file, account_file = Path(folder) / "trace.json", Path(folder) / "account.json"
         argv = [str(session.python()), str(RUNNER), str(trace_file), str(account_file), str(file), *(args or [])]
-        finished = profiler_runs.run(session, "torch.profiler", argv, cwd, timeout, target)
+        finished, waited_s = profiler_runs.run(session, "torch.profiler", argv, cwd, timeout, target)
         account = _account(account_file, finished)
         found = saved_reports.read_trace(trace_file)
     return TraceRun(
@@ -56,7 +56,7 @@ def torch_trace(
         devices=found.devices, cmd=argv, wall_s=finished.wall_s, script_exit_code=account["script_exit_code"],
         torch=account["torch"], ops_note=OPS_NOTE, reason=_no_kernel_reason(found, account), n_ops=len(found.ops),
         truncated=max(len(found.kernels), len(found.ops)) > count,
-        warnings=(*found.warnings, *_trace_warnings(account, target, found)),
+        waited_for_gpu_s=waited_s, warnings=(*found.warnings, *_trace_warnings(account, target, found)),
     )
 
 
@@ -90,6 +90,7 @@ def profile(
         sqlite=str(ran.database) if ran.database else None, reason=found.reason, gpu_idle_pct=found.gpu_idle_pct,
         copies=found.copies[:count], devices=found.devices, processes=found.processes,
         truncated=len(found.kernels) > count,
+        waited_for_gpu_s=ran.waited_for_gpu_s,
         warnings=(*found.warnings, *profiler_runs.warnings(session, tool, finished)),
     )
 

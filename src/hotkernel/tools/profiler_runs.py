@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hotkernel.profilers import kernel_names, ncu, nsys
 from hotkernel.profilers.report import Findings
 from hotkernel.session import Session
 from hotkernel.tools import saved_reports
+from hotkernel.tools.card_lock import card_held
 
 CAPTURE = "HOTKERNEL_CAPTURE"  # asks the contract to mark the target's own calls
 PYTHONS = frozenset({"python", "python3", "python.exe", "python3.exe"})
@@ -34,6 +35,7 @@ class Ran:
     program: Path
     version: str | None
     is_target: bool
+    waited_for_gpu_s: float
 
 
 @dataclass(frozen=True)
@@ -65,26 +67,32 @@ def profile(
     program = programs.find(tool, session.environment)
     output = _new_output(session.path(out_dir, cwd=cwd or None), tool, script or Path(argv[0]))
     asked = _asked(tool, program, argv, output, filters, target)
-    finished = run(session, tool, asked, cwd, timeout, target)
+    finished, waited_s = run(session, tool, asked, cwd, timeout, target)
     made, database, found = _gathered(session, tool, program, output, finished, filters, target)
     version = programs.version(program)
-    return Ran(made, database, found, finished, program, ".".join(map(str, version)) if version else None, target)
+    spelled = ".".join(map(str, version)) if version else None
+    return Ran(made, database, found, finished, program, spelled, target, waited_s)
 
 
-def run(session: Session, what: str, argv: list[str], cwd: str, timeout: float, target: bool) -> Finished:
-    """Run it to its end; a target is asked to mark its own calls."""
+def run(
+    session: Session, what: str, argv: list[str], cwd: str, timeout: float, target: bool
+) -> tuple[Finished, float]:
+    """Run it to its end, alone on the card; a target is asked to mark its own calls. With the seconds waited."""
     environment = {name: value for name, value in session.environment.items() if name != CAPTURE}
     if target:
         environment[CAPTURE] = "1"
+    folder = session.path(cwd) if cwd else session.root
     try:
-        return session.job.run(
-            argv, timeout_s=timeout, cwd=session.path(cwd) if cwd else session.root, env=environment,
-            watch=lambda seconds: session.progress(f"{what}: running for {seconds:.0f} s", None, None),
-        )
+        with card_held(session) as waited_s:
+            return session.job.run(argv, timeout_s=timeout, cwd=folder, env=environment, watch=_telling(session, what)), waited_s
     except ToolError as error:
         if what == "ncu" and "did not end" in error.message:
             raise ToolError(error.message, fix=ncu.REPLAY_HINT, detail=error.detail) from None
         raise
+
+
+def _telling(session: Session, what: str) -> Callable[[float], None]:
+    return lambda seconds: session.progress(f"{what}: running for {seconds:.0f} s", None, None)
 
 
 def is_target(script: Path) -> bool:

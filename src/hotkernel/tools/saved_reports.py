@@ -55,7 +55,7 @@ def read_trace(file: Path) -> Findings:
 def read_ncu_report(session: Session, file: Path) -> Findings:
     """A `.ncu-rep`, by NVIDIA's reader where it is installed, else by ncu itself."""
     if reports.has_ncu_report():
-        actions = reports.ncu_actions(file, ncu_metrics.wanted())
+        actions = reports.ncu_actions(session.job, file, ncu_metrics.wanted())
         launches = [ncu_metrics.from_action(number, action) for number, action in enumerate(actions)]
         return ncu_metrics.findings(launches, "ncu-rep")
     try:

@@ -114,7 +114,7 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
         driver=gpu.driver if gpu else None, power_limit_w=gpu.power_limit_w if gpu else None, cores=_cores(), timeout_s=timeout,
         n=n, pins=_known_pins(state, files[Side.BASELINE]), contract_sha256=contract, sources=_sources(paths, contract),
         calibration=kept.calibration if kept else None, incumbent_id=best_id,
-        versions={}, cmds={str(side): [str(zygote.key[0]), str(path)] for side, path in files.items()})
+        versions={"torch": zygote.versions.torch}, cmds={str(side): [str(zygote.key[0]), str(path)] for side, path in files.items()})
 
 
 def card_name(gpu: Gpu | None) -> str:

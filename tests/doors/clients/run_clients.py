@@ -32,7 +32,7 @@ LIGHT = ("@modelcontextprotocol/sdk@1", "@modelcontextprotocol/client@2", "@mode
          "@modelcontextprotocol/conformance")
 HEAVY = ("@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli")
 SAMPLE = [sys.executable, str(HERE.parent / "sample_server.py")]
-REAL = [sys.executable, "-m", "hotkernel.cli"]
+REAL = [sys.executable, "-P", "-m", "hotkernel.cli"]
 # Those that our plain stdio tools can pass; the others ask for tools with names of the runner's own.
 SCENARIOS = ("server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection")
 STEP_S = 180

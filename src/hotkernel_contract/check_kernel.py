@@ -1,0 +1,59 @@
+"""The check of one output in a single pass over it, where Triton is there; the same figures as compare.statistics."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from hotkernel_contract.compare import Expected, Tolerance, as_rows
+
+BLOCK = 2048
+MAX_COLUMNS_OF_FEW_ROWS = 1 << 17  # one program walks a row: a few very long rows are torch's work
+FEW_ROWS = 128
+
+
+@triton.jit
+def row_errors(output, expected, row_rms, found, columns, rtol, row_share, atol, BLOCK: tl.constexpr):
+    """For each row: elements out of tolerance, the largest error, the sum of squares. Positive form: NaN is out."""
+    row = tl.program_id(0).to(tl.int64)
+    rms = tl.load(row_rms + row)
+    zero = rms * 0.0
+    bad, worst, squares = zero, zero, zero
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < columns
+        e = tl.load(expected + row * columns + at, mask=inside, other=0.0)
+        y = tl.load(output + row * columns + at, mask=inside, other=0.0).to(e.dtype)
+        difference = y - e
+        size = tl.abs(difference)
+        good = size <= tl.abs(e) * rtol + (rms * row_share + atol)
+        bad += tl.sum(tl.where(inside & (good == 0), 1.0, 0.0).to(rms.dtype), 0)
+        worst = tl.maximum(worst, tl.max(tl.where(size == size, size, float("inf")), 0))
+        squares += tl.sum(difference * difference, 0)
+    tl.store(found + row * 3, bad)
+    tl.store(found + row * 3 + 1, worst)
+    tl.store(found + row * 3 + 2, squares)
+
+
+def fits(output: torch.Tensor, expected: Expected) -> bool:
+    """Whether this kernel serves: a contiguous output on the card, of floats, whose answer is finite."""
+    rows, columns = expected.value.shape
+    return (output.is_cuda and output.dtype.is_floating_point and output.is_contiguous() and expected.is_finite
+            and expected.value.is_contiguous() and not (rows < FEW_ROWS and columns > MAX_COLUMNS_OF_FEW_ROWS))
+
+
+def fused_statistics(output: torch.Tensor, expected: Expected, tolerance: Tolerance) -> torch.Tensor:
+    """compare.STATISTICS of one output, as a float64 tensor on its device."""
+    y = as_rows(output)
+    rows, columns = y.shape
+    found = torch.empty(rows, 3, device=y.device, dtype=expected.value.dtype)
+    row_errors[(rows,)](y, expected.value, expected.row_rms, found, columns, tolerance.rtol, tolerance.row, tolerance.atol,
+                        BLOCK=BLOCK, num_warps=8)
+    found = found.double()
+    rms = expected.row_rms.double().view(-1)
+    error = found[:, 2].div(columns).sqrt_().div_(rms).div_(tolerance.ulp)
+    squared = torch.nan_to_num(error, nan=1e9, posinf=1e9).pow_(2)
+    worst = found[:, 1]
+    counts = torch.tensor([float(rows), float(rows * columns)], device=y.device, dtype=torch.float64)
+    return torch.cat([torch.stack([found[:, 0].sum(), worst.max(), (worst / rms).max(), squared.sum()]), counts])
