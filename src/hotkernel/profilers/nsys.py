@@ -50,7 +50,7 @@ def export_command(nsys: str, report: str, output: str) -> list[str]:
 
 def no_report(said: str, stream: str | None, only_capture_range: bool, exit_code: int) -> ToolError:
     """Why nsys left no report, from what it said and whether it left a raw stream."""
-    detail = kernel_tail(said)
+    detail = said_tail(said)
     if stream is not None:
         return ToolError(f"nsys left {stream} and no report", fix=QDSTRM_FIX.format(stream=stream), detail=detail)
     if re.search(r"unrecogni[sz]ed option|unknown option|ambiguous option", said, re.I):
@@ -66,7 +66,7 @@ def no_report(said: str, stream: str | None, only_capture_range: bool, exit_code
     return ToolError(f"nsys ended with exit status {exit_code} and no report", fix=fix, detail=detail)
 
 
-def kernel_tail(said: str, limit: int = 2000) -> str:
+def said_tail(said: str, limit: int = 2000) -> str:
     """The end of what a program said, made safe to show."""
     return "\n".join(kernel_names.clean(line) for line in said.strip()[-limit:].splitlines())
 

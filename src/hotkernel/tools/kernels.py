@@ -135,7 +135,7 @@ def _account(file: Path, finished: Finished) -> dict[str, Any]:
     if account["error"]:
         raise ToolError("the script raised an error under torch.profiler",
                         fix="run it with plain python first; a script that profiles itself cannot be traced",
-                        detail=nsys.kernel_tail(str(account["error"])))
+                        detail=nsys.said_tail(str(account["error"])))
     return account
 
 

@@ -75,7 +75,7 @@ def export(session: Session, program: Path, file: Path, output: Path) -> Path:
     finished = session.job.run(nsys.export_command(str(program), str(file), str(output)), timeout_s=EXPORT_TIMEOUT_S)
     if not finished.ok or not output.is_file():
         raise ToolError(f"nsys could not export {file.name}", fix="use an nsys at least as new as the report's",
-                        detail=nsys.kernel_tail(finished.stderr + finished.stdout))
+                        detail=nsys.said_tail(finished.stderr + finished.stdout))
     return output
 
 
