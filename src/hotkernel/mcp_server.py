@@ -71,8 +71,9 @@ async def _serve(listed: Sequence[Listed], surroundings: Surroundings) -> None:
 
 
 async def _leave_on_signals(engine: Engine) -> None:
-    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
-    with anyio.open_signal_receiver(*wanted) as received:
+    if os.name == "nt":  # its event loop takes no signals; Ctrl-C is a KeyboardInterrupt there
+        return
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         async for number in received:
             await _leave(engine, 128 + number)
 

@@ -25,7 +25,7 @@ def run(*argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
 
 
 def hotkernel(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "hotkernel.cli", *argv], capture_output=True, text=True,
+    return subprocess.run([sys.executable, "-P", "-m", "hotkernel.cli", *argv], capture_output=True, text=True,
                           encoding="utf-8", timeout=30, check=False)
 
 
@@ -191,7 +191,7 @@ def test_progress_on_a_terminal_is_one_changing_line() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
 def test_a_person_who_types_nothing_is_told_what_happens() -> None:
     ours, theirs = os.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "hotkernel.cli"], stdin=theirs, stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([sys.executable, "-P", "-m", "hotkernel.cli"], stdin=theirs, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None

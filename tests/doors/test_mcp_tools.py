@@ -166,6 +166,12 @@ def test_18_what_a_bug_says_stays_in_the_servers_log(tmp_path: Path, caplog: pyt
         ("bench.py did not end within 5 s and was stopped", "timeout"),
         ("ncu is not on this machine", "tool_missing"),
         ("no such file: /a/b.csv", "bad_path"),
+        ("no card is here: no driver", "no_gpu"),
+        ("no card is known as h300", "bad_argument"),
+        ("a.so holds no CUDA device code", "parse_failed"),
+        ("no kernel was profiled: the command launched none that ncu could see", "script_failed"),
+        ("another hotkernel held results.lock for 60 s", "gpu_busy"),
+        ("timeout=0 is no time", "bad_argument"),
     ],
 )
 def test_an_error_without_a_code_gets_the_one_that_its_words_mean(message: str, code: str) -> None:

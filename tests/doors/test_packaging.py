@@ -46,6 +46,11 @@ def test_the_registry_takes_server_json() -> None:
     assert [each["name"] for each in package["environmentVariables"]] == list(write_pages._VARIABLES)
 
 
+@pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="the README is still to be written")
+def test_the_readme_proves_to_the_registry_whose_package_this_is() -> None:
+    assert f"<!-- mcp-name: {read('server.json')['name']} -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_client_starts_the_same_server() -> None:
     for name in (".mcp.json", "gemini-extension.json"):
         entry = read(name)["mcpServers"]["hotkernel"]

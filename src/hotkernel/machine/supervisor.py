@@ -9,7 +9,6 @@ Linux only, standard library only; it sleeps until something happens, so it dist
 import contextlib
 import ctypes
 import os
-import resource
 import select
 import signal
 import sys
@@ -154,6 +153,8 @@ def _descendants(root: int) -> list[int]:
 def _end_as(code: int) -> None:
     """End this process as the command ended: its exit status, or its signal, without a core file of our own."""
     if code < 0:
+        import resource  # not everywhere, and this file is imported everywhere
+
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):  # SIGKILL's action cannot be set, and need not be
             signal.signal(-code, signal.SIG_DFL)

@@ -28,14 +28,18 @@ LONG_TEXT = 600  # characters of a text inside of something, a source file say
 _RETRYABLE = frozenset({"gpu_busy", "timeout", "cancelled"})
 # For errors that carry no code of their own: the words that tell them apart, first match wins.
 _CODES = (
-    ("permission_counters", r"ERR_NVGPUCTRPERM|performance counter|counter permission"),
-    ("gpu_busy", r"\bbusy\b|another (?:measurement|run|process) (?:holds|uses|has)|\block\b"),
-    ("no_gpu", r"no (?:NVIDIA )?(?:GPU|card|driver)\b|no CUDA"),
-    ("timeout", r"did not end within|timed? ?out|took longer than"),
-    ("tool_missing", r"is not on this machine|is no program here|no Python with torch|is not installed"),
-    ("bad_path", r"no such (?:file|folder)|\bpath\b|is no (?:file|folder)|could not be written"),
-    ("parse_failed", r"cannot be (?:read|parsed|understood)|is not an? .*(?:report|trace|listing)|holds no "),
-    ("script_failed", r"exit(?:ed)? (?:status|with)|printed no|said nothing|raised"),
+    ("permission_counters", r"ERR_NVGPUCTRPERM|performance counters"),
+    ("gpu_busy", r"another hotkernel|\bbusy\b"),
+    ("timeout", r"did not end within|timed? ?out\b(?!=)|ran out of its timeout"),
+    ("tool_missing", r"not on this machine|is not installed|is no program|no Python with torch|cannot be started|"
+                     r"nothing here can read|cannot import torch"),
+    ("no_gpu", r"no (?:NVIDIA )?(?:GPU|driver)|no card(?: \S+)? is here|has no card|torch has no CUDA"),
+    ("script_failed", r"exit status|printed no|raised an error|reference failed|was profiled|no launch matched|"
+                      r"captured nothing|saw no kernel"),
+    ("parse_failed", r"cannot (?:be )?read|could not (?:import|export)|is (?:damaged|cut off|empty|a broken)|"
+                     r"is not (?:an? )?.*(?:report|trace|nsys)|holds no|is text, but|without any result|is none of \."),
+    ("bad_path", r"no such (?:file|folder)|a path is empty|is no (?:file|folder)|was not written|cannot be (?:made|locked)"),
+    ("internal", r"ended without an answer|ended or hung"),
 )
 
 
@@ -104,8 +108,7 @@ def code_of(error: ToolError) -> str:
     own = getattr(error, "code", "")
     if own:
         return str(own)
-    text = f"{error.message}\n{error.detail}"
-    return next((code for code, words in _CODES if re.search(words, text)), "bad_argument")
+    return next((code for code, words in _CODES if re.search(words, error.message)), "bad_argument")
 
 
 def progress_text(call: Call) -> str:

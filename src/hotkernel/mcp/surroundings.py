@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hotkernel.errors import ToolError
+from hotkernel.harness.zygote import Nursery
 from hotkernel.machine.supervised_job import SupervisedJob
 from hotkernel.session import Progress, Session, windows_path
 from hotkernel.tool import Tool
@@ -39,6 +40,7 @@ class Surroundings:
 
     roots: tuple[Path, ...]
     environment: Mapping[str, str]
+    nursery: Nursery = field(default_factory=Nursery)  # ends with the server, by its closed sockets
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> Surroundings:
@@ -52,7 +54,8 @@ class Surroundings:
 
     def session(self, *, progress: Progress, job: SupervisedJob) -> Session:
         """What one tool call gets."""
-        return Session(root=self.roots[0], environment=self.for_children(self.environment), progress=progress, job=job)
+        return Session(root=self.roots[0], environment=self.for_children(self.environment), progress=progress, job=job,
+                       nursery=self.nursery)
 
     def job(self) -> SupervisedJob:
         """A job whose processes see what they may see, and end with the server."""
