@@ -62,10 +62,8 @@ class Oracle:
         self.out_fields: List[Field] = []
         self.out_arena: Any = None
 
-    def do_load(self, baseline: str, device: str, threads: int, cores: List[int]) -> Answer:
+    def do_load(self, baseline: str, device: str, threads: int) -> Answer:
         """Load the pinned baseline; answer what it is, what it loaded, how long one call of it takes about."""
-        if cores and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, cores)
         if threads:
             torch.set_num_threads(threads)
         before = set(sys.modules)

@@ -16,6 +16,8 @@ BATCH_GRACE_S = 30.0  # beyond what the plan expects; a worker that needs more i
 LATE_LIMIT = 3  # so often may a gate open too early before the call is taken for one that synchronises
 LATE = "the gate opened before the calls were queued"
 NEW_MEMORY = "an output lies in memory that was allocated during the batch"
+SHARED = "the cores were shared with something else"
+SHARED_US, SHARED_PART = 100.0, 0.02  # a thread that is ready and waits so long for a core spoils a batch
 MIN_GATE_US = 1_500.0
 MAX_GATE_US = 400_000.0
 GATE_MARGIN = 1.6  # times what queueing took without a gate
@@ -99,13 +101,14 @@ class HostBatches:
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + 50 * expected_us / 1e6
-        stands = tree.standing(worker.pid)
+        stands, waited_us = tree.standing(worker.pid), tree.waited_us(worker.pid)
         started = time.perf_counter_ns()
         tree.go_on(stands)
         worker.send(request)
         done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(len(order)))]
         ended = time.perf_counter_ns()
         still = tree.stand_still(worker.pid)
+        waited_us = tree.waited_us(worker.pid) - waited_us
         if done[0].number != len(order):
             raise worker.fault("out_of_protocol", "it answered another number of calls than was asked for")
         read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done))
@@ -117,7 +120,10 @@ class HostBatches:
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
         tree.stand_still(worker.pid)
         worker.check_log()
-        return Stamped((ended - started) / 1e3, None, time.monotonic() - self.began, None if still else "it did not stand still")
+        span_us = (ended - started) / 1e3
+        shared = waited_us > SHARED_US + SHARED_PART * span_us
+        void = SHARED if shared else None if still else "it did not stand still"
+        return Stamped(span_us, None, time.monotonic() - self.began, void)
 
     def _kind_or_raise(self, worker: WorkerLink, outputs: list[protocol.OutputAt], picks: list[int], order: list[int],
                        read: dict[str, Any]) -> None:

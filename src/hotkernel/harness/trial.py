@@ -31,7 +31,7 @@ from hotkernel_contract import protocol
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
 CACHE_LIMIT_BYTES = 2 << 30
 FILLS = 9  # readings of the fill at each count
-REPEATS = 3  # of a void value
+REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
 WARM_S = 1.5
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
 
@@ -97,7 +97,7 @@ class Trial:
             chosen = environment.private(self.setting.environment, folder, self.setting.oracle_caches, self.setting.visible)
             self.oracle = OracleLink(self.fork, chosen, folder / "log", self._left())
             self.target = self.oracle.ask("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
-                                          threads=len(self.setting.cores), cores=list(self.setting.cores))
+                                          threads=len(self.setting.cores))
         self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
         self.copies = bool(self.target["reuses_output"])
         return self.target
@@ -205,7 +205,7 @@ class Trial:
         order = list(pair.workers)
         self.chance.shuffle(order)
         for value in range(self.plan.values_per_pair):
-            for _ in range(REPEATS):
+            for _ in range(REPEATS[self.mode]):
                 self.check_time()
                 taken = self._value(pair, value, order if value % 2 == 0 else order[::-1])
                 batches += taken

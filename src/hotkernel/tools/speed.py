@@ -127,7 +127,9 @@ def _names(side: Side, target: str) -> list[str]:
 
 
 def _cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    """All but one of this process's cores: a team of threads that shares its last core with the system waits for it."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return cores[1:] or cores
 
 
 def _contract_hash() -> str:
@@ -180,7 +182,7 @@ def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) 
     log = scratch / "referee.log"
     with connection, open(log, "wb") as words:
         process = session.job.start(
-            [sys.executable, "-m", "hotkernel.referee", str(connection.fileno())], env=_own_environment(session),
+            [sys.executable, "-P", "-m", "hotkernel.referee", str(connection.fileno())], env=_own_environment(session),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, pass_fds=(connection.fileno(),))
         connection.close()
         try:
