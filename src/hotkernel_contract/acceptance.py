@@ -61,8 +61,8 @@ def try_target(baseline: Path) -> Dict[str, Any]:
     inputs = draw_inputs(target, device)
     output = call_once(target, inputs)
     tolerance = Tolerance.of(target, output.dtype)
-    with called("the reference" if target.reference else
-                "the function, called in %s as its own reference (give another with `reference`)," % _word(wide_for(output.dtype))):
+    own = "the function, called in %s as its own reference (`reference` names another)," % _word(wide_for(output.dtype))
+    with called("the reference" if target.reference else own):
         target.expected(list(inputs.values()), wide_for(output.dtype))
     with called("the check"):
         refuse_weak(target, device, tolerance)
@@ -163,7 +163,7 @@ def call_once(target: Any, inputs: Dict[str, Any]) -> Any:
         raise TargetError("the function returns %s, not a tensor" % type(output).__name__)
     for name, x in inputs.items():
         if output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
-            raise TargetError("the function returns memory of its input %s: a target's function returns a tensor of its own" % name)
+            raise TargetError("the function returns memory of its input %s; it must return a tensor of its own" % name)
         if not torch.equal(x.reshape(-1).view(torch.uint8), kept[name].reshape(-1).view(torch.uint8)):
             raise TargetError("the function changes its input %s in place: wrap it in a function that copies first" % name)
     return output

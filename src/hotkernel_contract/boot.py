@@ -81,6 +81,8 @@ class Zygote:
             self.children[connection].difference_update(message["pids"])
             self.sweep()
             self.protocol.send_message(connection, {"ok": True})
+        elif message["op"] == "sweep":
+            self.protocol.send_message(connection, {"orphans": self.sweep()})
 
     def fork(self, message: dict, fds: list[int]) -> int:
         """A child in a session of its own, with its channel and its log and nothing else of ours."""
@@ -112,11 +114,12 @@ class Zygote:
         connection.close()
         self.sweep()
 
-    def sweep(self) -> None:
-        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody."""
-        known = set().union(*self.children.values())
-        kill_trees(children_of(os.getpid()) - known)
+    def sweep(self) -> int:
+        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody. Returns how many."""
+        orphans = children_of(os.getpid()) - set().union(*self.children.values())
+        kill_trees(orphans)
         self.reap()
+        return len(orphans)
 
     def reap(self) -> None:
         """Collect what has ended, so that no pid is kept."""
@@ -149,22 +152,21 @@ def prepare_child(environment: dict, fds: list[int]) -> socket.socket:
 
 
 def children_of(pid: int) -> set[int]:
-    """The direct children, by /proc; empty where there is none."""
-    found = set()
+    """The living direct children: by the kernel's own list, else by a walk over /proc; empty where there is none."""
     try:
-        names = os.listdir("/proc")
+        words = [(task / "children").read_text().split() for task in Path("/proc/%d/task" % pid).iterdir()]
+        found = {int(word) for part in words for word in part}
     except OSError:
-        return found
-    for name in names:
-        if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
-                    fields = file.read().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid and fields[0] != "Z":
-                found.add(int(name))
-    return found
+        found = {int(entry.name) for entry in Path("/proc").glob("[0-9]*") if stat_of(entry.name)[1:2] == [str(pid)]}
+    return {child for child in found if stat_of(child)[:1] not in ([], ["Z"])}
+
+
+def stat_of(pid: object) -> list:
+    """State, parent and the rest of /proc/PID/stat; empty when it is gone."""
+    try:
+        return Path("/proc/%s/stat" % pid).read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def kill_trees(pids: Iterable[int]) -> None:

@@ -252,7 +252,7 @@ class Oracle:
 
     def do_fill_alone(self, picks: List[int], order: List[int], gate_us: float) -> Answer:
         """F: what the fill costs by itself, by the same stamps."""
-        return {"span_us": self.card.fill_alone(self, picks, order, gate_us)}, ()
+        return self.card.fill_alone(self, picks, order, gate_us), ()
 
 
 def pick_check(on_card: bool) -> Callable[..., torch.Tensor]:

@@ -16,6 +16,8 @@ BATCH_GRACE_S = 30.0  # beyond what the plan expects; a worker that needs more i
 LATE_LIMIT = 3  # so often may a gate open too early before the call is taken for one that synchronises
 LATE = "the gate opened before the calls were queued"
 NEW_MEMORY = "an output lies in memory that was allocated during the batch"
+CANARY = "the card was shared with something else: the fill took longer than it does alone"
+CANARY_PART, CANARY_US = 0.03, 4.0
 SHARED = "the cores were shared with something else"
 SHARED_US, SHARED_PART = 100.0, 0.02  # a thread that is ready and waits so long for a core spoils a batch
 MIN_GATE_US = 1_500.0
@@ -143,9 +145,11 @@ class CardBatches:
         self.gate_us = MIN_GATE_US
         self.queued_s = 0.0  # from the gate's start until the tail of the last batch was queued
         self.late = 0
+        self.fill_times: dict[int, float] = {}  # the longest seen alone, by slots
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:
         self.oracle.ask("worker", name=worker.name, done=handle.hex())
+        tree.stand_still(worker.pid)
 
     def forget(self, worker: WorkerLink) -> None:
         self.oracle.ask("forget", name=worker.name)
@@ -175,7 +179,9 @@ class CardBatches:
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
+        stands = tree.standing(worker.pid)
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
+        tree.go_on(stands)
         worker.send(request)
         outputs, new = worker.receive_outputs(len(order), number, deadline)
         for segment in new:
@@ -184,18 +190,29 @@ class CardBatches:
         answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
         self.queued_s = float(answer.get("queued_s", 0.0))
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
+        tree.stand_still(worker.pid)  # a side that is not at work must not queue work beside the other's
         if answer.get("fault"):
             rule, reason = answer["fault"]
             raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
         worker.check_log()
-        void = NEW_MEMORY if new else LATE if answer["late"] and gate_us else None
+        void = NEW_MEMORY if new else LATE if answer["late"] and gate_us else self.canary(len(picks), answer["fill_us"])
         return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void)
+
+    def canary(self, calls: int, fill_us: float) -> str | None:
+        """The fill is trusted work whose time is known: one that takes longer shares the card with something."""
+        below = max((n for n in self.fill_times if n <= calls), default=min(self.fill_times))
+        above = min((n for n in self.fill_times if n >= calls), default=max(self.fill_times))
+        share = (calls - below) / (above - below) if above != below else 0.0
+        known = self.fill_times[below] + share * (self.fill_times[above] - self.fill_times[below])
+        return CANARY if fill_us > known * (1 + CANARY_PART) + CANARY_US else None
 
     def fill_alone(self, picks: list[int], order: list[int]) -> float:
         """F: the same head with no call behind it, in us."""
         gate_us = MIN_GATE_US + 30.0 * len(picks)  # a fill queues one copy a slot and input
-        return float(self.oracle.ask("fill_alone", picks=picks, order=order, gate_us=gate_us)["span_us"])
+        answer = self.oracle.ask("fill_alone", picks=picks, order=order, gate_us=gate_us)
+        self.fill_times[len(picks)] = max(self.fill_times.get(len(picks), 0.0), float(answer["fill_us"]))
+        return float(answer["span_us"])
 
 
 def refuse_unreadable(error: Unreadable) -> ToolError:

@@ -25,7 +25,7 @@ from hotkernel.harness.batches import (
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
 from hotkernel.harness.plan import Wanted, draw_calls, make_plan, top_calls
 from hotkernel.harness.zygote import Fork
-from hotkernel.schema.verdict import Batch, Fill, Mode, Plan, Side, Stage
+from hotkernel.schema.verdict import Batch, Fault, Fill, Mode, Plan, Side, Stage, VerdictKind
 from hotkernel_contract import protocol
 
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
@@ -227,6 +227,9 @@ class Trial:
                 clock, mask = self.moment()
                 batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
                                      stamped.check_us, clock, mask, stamped.void))
+        if self.fork.sweep():
+            raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
+                                  "where it would run beside the other side's work; it was ended"))
         return batches
 
     def _batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:

@@ -131,3 +131,9 @@ class Fork:
         """End children, their sessions and everything below them."""
         protocol.send_message(self.connection, {"op": "end", "pids": list(pids)})
         protocol.receive_message(self.connection)
+
+    def sweep(self) -> int:
+        """End processes that left their parent's tree; returns how many there were."""
+        protocol.send_message(self.connection, {"op": "sweep"})
+        answer, _ = protocol.receive_message(self.connection)
+        return int(answer["orphans"])

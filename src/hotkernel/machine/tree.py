@@ -13,19 +13,27 @@ STOP_TIMEOUT_S = 2.0
 
 def descendants(pid: int) -> set[int]:
     """Every living process below `pid`, itself left out; empty where there is no /proc."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        stat = _stat(int(entry.name))
-        if stat:
-            parents.setdefault(stat[1], []).append(int(entry.name))
     found: set[int] = set()
     todo = [pid]
     while todo:
-        for child in parents.get(todo.pop(), ()):
+        for child in children(todo.pop()):
             if child not in found:
                 found.add(child)
                 todo.append(child)
     return found
+
+
+def children(pid: int) -> list[int]:
+    """The direct children: by the kernel's own list, which takes microseconds, else by a walk over /proc."""
+    try:
+        lists = [(task / "children").read_text(encoding="ascii") for task in Path(f"/proc/{pid}/task").iterdir()]
+        return [int(word) for text in lists for word in text.split()]
+    except FileNotFoundError:
+        if not Path(f"/proc/{pid}").exists():
+            return []
+    except OSError:
+        pass
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if (_stat(int(entry.name)) or ("", 0))[1] == pid]
 
 
 def stand_still(pid: int) -> bool:

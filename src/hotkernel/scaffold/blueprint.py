@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,16 @@ class FunctionPlace:
     name: str
 
     @classmethod
-    def read(cls, text: str, folder: Path, what: str) -> FunctionPlace:
-        """`torch.nn.functional:gelu` or `./mykernels.py:fused`, a file below `folder`; raises ToolError."""
+    def read(cls, text: str, resolve: Callable[[str], Path], what: str) -> FunctionPlace:
+        """`torch.nn.functional:gelu` or `./mykernels.py:fused`; `resolve` makes a path of its text. Raises ToolError."""
         where, colon, name = text.strip().rpartition(":")
         if not colon or not where or not all(map(_is_identifier, name.split("."))):
             raise ToolError(f"{what}: {text!r} names no function", fix=_FIX_FUNCTION)
         if where.endswith(".py"):
-            file = Path(os.path.abspath(folder / Path(where).expanduser()))
+            file = resolve(where)
             if not file.is_file():
-                raise ToolError(f"{what}: no such file: {file}", fix="check the path; it is resolved from cwd, else the working root")
+                raise ToolError(f"{what}: no such file: {file}",
+                                fix="check the path; it is resolved from cwd, else from the working root")
             return cls("", file, name)
         if not all(map(_is_identifier, where.split("."))):
             raise ToolError(f"{what}: {where!r} is neither a module nor a .py file", fix=_FIX_FUNCTION)
@@ -103,7 +104,8 @@ def read_inputs(shape: str, extra: Sequence[str]) -> dict[str, str]:
             raise ToolError(f"extra: {text[:80]!r} is no input",
                             fix="write name:shape, with a dtype where it differs: w:8192, idx:4096:int64<32000")
         if name.strip() in found:
-            raise ToolError(f"extra: there are two inputs called {name.strip()!r}", fix="the first input is x; give the others other names")
+            raise ToolError(f"extra: there are two inputs called {name.strip()!r}",
+                            fix="the first input is x; give the others other names")
         found[name.strip()] = _plain(spec)
     return found
 

@@ -8,11 +8,19 @@ from pathlib import Path
 from string import Template
 
 from hotkernel.errors import ToolError
-from hotkernel.scaffold.blueprint import Blueprint, FunctionPlace
+from hotkernel.scaffold import vendor
+from hotkernel.scaffold.blueprint import Blueprint
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=]")
 LINE_WIDTH = 120
+
+
+def texts(plan: Blueprint, folder: Path, *, is_copy: bool) -> dict[str, str]:
+    """The three files of a target as they stand in `folder`, by name."""
+    names = plan.file_names
+    return {names["contract"]: vendor.contract_text(), names["baseline"]: baseline_text(plan, folder),
+            names["candidate"]: candidate_text(plan, is_copy=is_copy)}
 
 
 def baseline_text(plan: Blueprint, folder: Path) -> str:
@@ -26,10 +34,9 @@ def baseline_text(plan: Blueprint, folder: Path) -> str:
             imports.append(f"from {place.module} import {place.name} as {name}")
         else:
             imports[0] = "from hotkernel_contract import Target, load_function"
-            bindings.append(f'{name} = load_function({_quoted(place.spec(folder))}, __file__)')
-    values = {"name": plan.target, "function": _Name("baseline"), "inputs": plan.inputs, "dtype": plan.dtype}
-    if plan.rotate:
-        values["rotate"] = plan.rotate
+            bindings.append(f'{name} = load_function({_shown(place.spec(folder))}, __file__)')
+    values: dict[str, object] = {"name": plan.target, "function": _Name("baseline"), "inputs": plan.inputs, "dtype": plan.dtype}
+    values["rotate"] = plan.rotate or plan.arguments[:1]
     if plan.reference:
         values |= {"reference": _Name("reference"), "reference_name": str(plan.reference)}
     if plan.derive:
@@ -66,7 +73,8 @@ def _called(plan: Blueprint) -> str:
     place = plan.function
     if place.file:
         path = f"{place.file.as_posix()}:{place.name}"  # absolute: verify runs a copy of this file, elsewhere
-        return f"from hotkernel_contract import load_function\n\nfunction = load_function({_quoted(path)})\n\n\n" + _wrapper(plan, "function")
+        binding = f"from hotkernel_contract import load_function\n\nfunction = load_function({_shown(path)})"
+        return f"{binding}\n\n\n{_wrapper(plan, 'function')}"
     return f"import {place.module}\n\n\n" + _wrapper(plan, f"{place.module}.{place.name}")
 
 
@@ -106,10 +114,6 @@ def _without_main(source: str) -> str:
 
 def _fill(name: str, **values: str) -> str:
     return Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
-
-
-def _quoted(text: str) -> str:
-    return _shown(text)
 
 
 def _shown(value: object) -> str:

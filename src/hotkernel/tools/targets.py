@@ -1,0 +1,192 @@
+"""The tool new_target: a target made from the user's own function, tried, and only then left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from hotkernel.errors import ToolError
+from hotkernel.parameter import Alias, Bounds, Choices
+from hotkernel.records import pins
+from hotkernel.records.files import write_new, write_whole
+from hotkernel.records.state import state_dir
+from hotkernel.scaffold import blueprint, rendering, vendor
+from hotkernel.scaffold.blueprint import Blueprint, FunctionPlace
+from hotkernel.schema.target import NewTarget
+from hotkernel.session import Session
+from hotkernel.tools import target_trial
+from hotkernel.tools.card_lock import card_held
+
+DEFAULT_ITERS = 50
+
+
+def new_target(
+    session: Session,
+    target: Annotated[str, "its name: letters, digits and _; names the files and the candidate's function"],
+    from_: Annotated[str, "the function to beat: torch.nn.functional:gelu, or ./mykernels.py:fused", Alias("from")],
+    shape: Annotated[str, "of the first input, x: 4096x8192; with a dtype where it differs, 4096:int64<32000"],
+    dtype: Annotated[str, "of every input that names none: bf16, fp16, fp32, fp64, int64, int32, int8, uint8, bool"] = "bf16",
+    extra: Annotated[list[str] | None, "more inputs in call order: w:8192, idx:4096:int64<32000"] = None,
+    rotate: Annotated[list[str] | None, "the inputs that stream through memory, fresh for each call (default: the first)"] = None,
+    out_dir: Annotated[str, "folder for the files (default: cwd); made if it is not there"] = "",
+    flops: Annotated[int | None, "of one call, for the roofline"] = None,
+    reference: Annotated[str, "module:function that gives the right answer from inputs in fp32, when the function cannot"] = "",
+    derive: Annotated[str, "module:function from the dict of raw tensors to the dict of those that a call takes"] = "",
+    inputs: Annotated[list[str] | None, "with derive: the names that it returns, in call order"] = None,
+    min_bytes: Annotated[int | None, "what one call must read and write (default: rotated inputs and the output)"] = None,
+    iters: Annotated[int, "calls in a batch of the plain line; verify has its own plan"] = DEFAULT_ITERS,
+    seed: Annotated[int, "of the plain line's inputs; verify draws secret ones"] = 0,
+    rtol: Annotated[float | None, "relative tolerance of an element (default: the output dtype's)"] = None,
+    atol: Annotated[float | None, "absolute tolerance of an element (default: a share of its row's RMS)"] = None,
+    force: Annotated[bool, "replace files that are there: a candidate's edits are lost"] = False,
+    device: Annotated[str, "cuda or cpu (default: cuda where a card is)", Choices("", "cuda", "cpu")] = "",
+    mixture: Annotated[str, "normal: for functions that huge, tiny or constant rows break", Choices("full", "normal")] = "full",
+    max_error_ratio: Annotated[float | None, "how many times the baseline's RMS error a candidate may have (default 1.35)",
+                               Bounds(1, 1000)] = None,
+    reuses_output: Annotated[bool, "the function hands out static buffers, so outputs are copied as they come"] = False,
+    cwd: Annotated[str, "folder that paths are relative to"] = "",
+    timeout: Annotated[float, "seconds for trying the target", Bounds(1, 86_400)] = 600,
+) -> NewTarget:
+    """Make a target from a function: its baseline with the whole contract, a candidate to edit, and the contract's file.
+
+    The target is tried first: a function that does not run, a reference that is constant, NaN or deaf to an input, and
+    tolerances that wrong answers would pass are refused, and nothing is written. Then edit <target>_candidate.py, nothing else.
+    """
+    folder = session.path(out_dir or ".", cwd=cwd or None)
+    settings = {"rtol": rtol, "atol": atol, "max_error_ratio": max_error_ratio, "flops": flops, "min_bytes": min_bytes,
+                "mixture": mixture if mixture != "full" else None, "reuses_output": reuses_output or None,
+                "device": device or None, "iters": iters if iters != DEFAULT_ITERS else None, "seed": seed or None}
+    plan = Blueprint(
+        target=target, function=_place(session, from_, cwd, "from"), inputs=blueprint.read_inputs(shape, extra or ()),
+        dtype=dtype, rotate=blueprint.read_names(rotate or ()),
+        reference=_place(session, reference, cwd, "reference") if reference else None,
+        derive=_place(session, derive, cwd, "derive") if derive else None, takes=blueprint.read_names(inputs or ()),
+        settings={name: value for name, value in settings.items() if value is not None})
+    _refuse_own_source(plan, folder)
+    warnings = _refuse_existing(plan, folder, force)
+    with _made(folder), _trial_folder(folder) as trial, card_held(session):
+        tried = target_trial.try_out(session, plan, folder, trial, timeout)
+        texts = rendering.texts(plan, folder, is_copy=tried.is_copy)
+        _put(folder, texts, force)
+    pinned, unpinned = _pin(session, plan, folder, texts, tried.loaded)
+    files = {what: str(folder / name) for what, name in plan.file_names.items()}
+    return NewTarget(
+        target=target, files=files, inputs=tried.inputs, output=tried.output, dtype=dtype, rotate=tried.rotate,
+        device=tried.device, next=_next(session, files), candidate_is_copy=tried.is_copy, torch=tried.torch,
+        pinned=pinned, warnings=tuple(filter(None, [*warnings, tried.warning, unpinned])))
+
+
+def _place(session: Session, text: str, cwd: str, what: str) -> FunctionPlace:
+    return FunctionPlace.read(text, lambda path: session.path(path, cwd=cwd or None), what)
+
+
+def _refuse_own_source(plan: Blueprint, folder: Path) -> None:
+    """A file that the target is made from is never written over, not even with force."""
+    written = {folder / name for name in plan.file_names.values()}
+    for place in (plan.function, plan.reference, plan.derive):
+        if place and place.file in written:
+            raise ToolError(f"{place.file} holds a function that the target is made from, and would be written over",
+                            fix="give another target name or another out_dir")
+
+
+def _refuse_existing(plan: Blueprint, folder: Path, force: bool) -> list[str]:
+    """Raise ToolError for what stands in the way; returns what is said of what force replaces."""
+    names = plan.file_names
+    if folder.exists() and not folder.is_dir():
+        raise ToolError(f"{folder} is a file", fix="give a folder as out_dir")
+    blocked = [name for name in (*names.values(), vendor.PACKAGE) if (folder / name).is_dir()]
+    if blocked:
+        raise ToolError(f"{folder / blocked[0]} is a folder", fix="move it away, or give another out_dir")
+    there = [name for what, name in names.items() if what != "contract" and (folder / name).exists()]
+    if there and not force:
+        raise ToolError(f"{folder} has {' and '.join(there)} already",
+                        fix="give another name or out_dir; force=true replaces them, and the candidate's edits are lost")
+    contract = folder / names["contract"]
+    if not contract.exists() or contract.read_bytes() == vendor.contract_text().encode():
+        return []
+    what = f"{contract} is {_described(contract)}"
+    if not force:
+        raise ToolError(what, fix="give another out_dir, or force=true to replace it by this version's")
+    return [f"{what}; it was replaced"]
+
+
+def _described(contract: Path) -> str:
+    copy = vendor.read_copy(contract.read_text(encoding="utf-8", errors="replace"))
+    if copy is None:
+        return "no contract that hotkernel made"
+    return f"the contract of hotkernel {copy.version}" if copy.is_intact else "a contract that was edited"
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder, made where it is not there; gone again when nothing comes of it. Raises ToolError."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"{folder} cannot be made: {error.strerror or error}",
+                        fix="give another out_dir, or permission there") from None
+    try:
+        yield
+    except BaseException:
+        for each in missing:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def _trial_folder(folder: Path) -> Iterator[Path]:
+    try:
+        trial = Path(tempfile.mkdtemp(prefix=".hotkernel-new-", dir=folder))
+    except OSError as error:
+        raise ToolError(f"{folder} cannot be written: {error.strerror or error}",
+                        fix="give write permission there, or another out_dir") from None
+    try:
+        yield trial
+    finally:
+        target_trial.remove(trial)
+
+
+def _put(folder: Path, texts: Mapping[str, str], force: bool) -> None:
+    """Put all files into place, or none: what stood there comes back when one cannot be written."""
+    before: dict[Path, bytes | None] = {}
+    try:
+        for name, text in texts.items():
+            path = folder / name
+            old = path.read_bytes() if path.exists() else None
+            if old == text.encode():
+                continue
+            if old is None and not force and not write_new(path, text):
+                raise ToolError(f"{path} appeared in the meantime", fix="another call makes this target; give another name")
+            before[path] = old
+            if old is not None or force:
+                write_whole(path, text)
+    except BaseException:
+        for path, old in before.items():
+            with contextlib.suppress(OSError, ToolError):
+                path.unlink(missing_ok=True) if old is None else write_whole(path, old)
+        raise
+
+
+def _pin(session: Session, plan: Blueprint, folder: Path, texts: Mapping[str, str], loaded: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """Pin the target's files, anew where it was made anew; their paths, and a warning where they could not be pinned."""
+    baseline = folder / plan.file_names["baseline"]
+    sha256 = hashlib.sha256(texts[baseline.name].encode()).hexdigest()
+    try:
+        pins.save(state_dir(session.environment), baseline, {**loaded, str(baseline): sha256}, replace=True)
+    except ToolError as error:
+        return (), f"the target is not pinned ({error.message}); the first verify pins it"
+    return tuple(sorted({*loaded, str(baseline)})), ""
+
+
+def _next(session: Session, files: Mapping[str, Any]) -> tuple[str, ...]:
+    """The commands that follow, with paths as short as they can be from the working root."""
+    short = {what: str(path.relative_to(session.root)) if (path := Path(full)).is_relative_to(session.root) else full
+             for what, full in files.items()}
+    return (f"hotkernel bench {short['baseline']}", f"edit {short['candidate']}, and nothing else",
+            f"hotkernel verify {short['candidate']} {short['baseline']}")
