@@ -93,7 +93,7 @@ class HostBatches:
         self.oracle, self.checks, self.began = oracle, checks, began
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:
-        tree.stand_still(worker.pid)
+        worker.stand_still()
 
     def forget(self, worker: WorkerLink) -> None:
         """Nothing is open for it."""
@@ -103,24 +103,24 @@ class HostBatches:
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + 50 * expected_us / 1e6
-        stands, waited_us = tree.standing(worker.pid), tree.waited_us(worker.pid)
+        waited_us = tree.waited_us(worker.pid)
         started = time.perf_counter_ns()
-        tree.go_on(stands)
+        worker.go_on()
         worker.send(request)
         done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(len(order)))]
         ended = time.perf_counter_ns()
-        still = tree.stand_still(worker.pid)
+        still = worker.stand_still()
         waited_us = tree.waited_us(worker.pid) - waited_us
         if done[0].number != len(order):
             raise worker.fault("out_of_protocol", "it answered another number of calls than was asked for")
         read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done))
-        tree.go_on(tree.standing(worker.pid))
+        worker.go_on()
         outputs, _ = worker.receive_outputs(len(order), number, deadline)
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, order, read)
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
-        tree.stand_still(worker.pid)
+        worker.stand_still()
         worker.check_log()
         span_us = (ended - started) / 1e3
         shared = waited_us > SHARED_US + SHARED_PART * span_us
@@ -149,7 +149,7 @@ class CardBatches:
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:
         self.oracle.ask("worker", name=worker.name, done=handle.hex())
-        tree.stand_still(worker.pid)
+        worker.stand_still()
 
     def forget(self, worker: WorkerLink) -> None:
         self.oracle.ask("forget", name=worker.name)
@@ -179,9 +179,8 @@ class CardBatches:
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
-        stands = tree.standing(worker.pid)
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
-        tree.go_on(stands)
+        worker.go_on()
         worker.send(request)
         outputs, new = worker.receive_outputs(len(order), number, deadline)
         for segment in new:
@@ -190,7 +189,7 @@ class CardBatches:
         answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
         self.queued_s = float(answer.get("queued_s", 0.0))
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
-        tree.stand_still(worker.pid)  # a side that is not at work must not queue work beside the other's
+        worker.stand_still()  # a side that is not at work must not queue work beside the other's
         if answer.get("fault"):
             rule, reason = answer["fault"]
             raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)

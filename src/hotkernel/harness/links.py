@@ -9,6 +9,7 @@ from typing import Any
 
 from hotkernel.errors import ToolError
 from hotkernel.harness.zygote import Fork
+from hotkernel.machine import tree
 from hotkernel.schema.verdict import Fault, Side, VerdictKind
 from hotkernel_contract import protocol
 from hotkernel_contract.protocol import Frame
@@ -86,6 +87,17 @@ class WorkerLink:
         self.name = log.parent.name  # of this process, among all of a verify
         self.pid, self.channel = fork.child("worker", environment, spec, log)
         self.segments: dict[int, tuple[int, str]] = {}
+        self.standing: list[int] | None = None  # its processes while it stands still
+
+    def stand_still(self) -> bool:
+        """Stop all of its tree; False when something of it goes on."""
+        self.standing = tree.stand_still(self.pid)
+        return self.standing is not None
+
+    def go_on(self) -> None:
+        """Its turn: let its tree run."""
+        tree.go_on(self.standing or [self.pid])
+        self.standing = None
 
     def expect(self, kind: int, deadline: float, nonce: int = 0) -> Frame:
         """The next frame, which must be of this kind; raises SideFault."""

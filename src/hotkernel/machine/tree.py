@@ -6,56 +6,44 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 STOP_TIMEOUT_S = 2.0
+_STANDS = "TtZXx"
 
 
 def descendants(pid: int) -> set[int]:
     """Every living process below `pid`, itself left out; empty where there is no /proc."""
-    found: set[int] = set()
-    todo = [pid]
-    while todo:
-        for child in children(todo.pop()):
-            if child not in found:
-                found.add(child)
-                todo.append(child)
-    return found
+    if Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        return _below(pid, _listed_children)
+    parents: dict[int, list[int]] = {}  # no such list in this kernel: one walk over all processes, some milliseconds
+    for entry in os.scandir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112, PTH208 - in a hot path
+        if entry.name.isdigit() and (stat := _stat(int(entry.name))):
+            parents.setdefault(stat[1], []).append(int(entry.name))
+    return _below(pid, lambda parent: parents.get(parent, []))
 
 
-def children(pid: int) -> list[int]:
-    """The direct children: by the kernel's own list, which takes microseconds, else by a walk over /proc."""
-    try:
-        lists = [(task / "children").read_text(encoding="ascii") for task in Path(f"/proc/{pid}/task").iterdir()]
-        return [int(word) for text in lists for word in text.split()]
-    except FileNotFoundError:
-        if not Path(f"/proc/{pid}").exists():
-            return []
-    except OSError:
-        pass
-    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if (_stat(int(entry.name)) or ("", 0))[1] == pid]
-
-
-def stand_still(pid: int) -> bool:
-    """Stop `pid`, its session and everything below it; True once all of them stand."""
+def stand_still(pid: int) -> list[int] | None:
+    """Stop `pid`, its session and everything below it; the processes that stand, for `go_on`, or None when some do not."""
     _send(pid, signal.SIGSTOP)
-    for child in descendants(pid):
-        _send(child, signal.SIGSTOP)
     deadline = time.monotonic() + STOP_TIMEOUT_S
+    known = {pid}
     while time.monotonic() < deadline:
-        if all((_stat(one) or ("T", 0))[0] in "TtZX" for one in {pid, *descendants(pid)}):
-            return True
-        time.sleep(0.0002)
-    return False
-
-
-def standing(pid: int) -> list[int]:
-    """`pid` and everything below it, to be handed to `go_on`; found beforehand, for the search takes milliseconds."""
-    return [*descendants(pid), pid]
+        if all((_stat(one) or ("X", 0))[0] in _STANDS for one in known):
+            below = descendants(pid)
+            if below <= known:
+                return sorted(known, reverse=True)
+            for child in below - known:
+                _send(child, signal.SIGSTOP)
+            known |= below
+        else:
+            time.sleep(0.0001)
+    return None
 
 
 def go_on(pids: list[int]) -> None:
-    """Let a tree that stands still run again."""
+    """Let processes that stand still run again."""
     for pid in pids:
         _send(pid, signal.SIGCONT)
 
@@ -69,6 +57,25 @@ def waited_us(pid: int) -> float:
     return total / 1e3
 
 
+def _below(pid: int, children_of: Callable[[int], list[int]]) -> set[int]:
+    found: set[int] = set()
+    todo = [pid]
+    while todo:
+        for child in children_of(todo.pop()):
+            if child not in found:
+                found.add(child)
+                todo.append(child)
+    return found
+
+
+def _listed_children(pid: int) -> list[int]:
+    words: list[str] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - in a hot path
+            words += Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()
+    return [int(word) for word in words]
+
+
 def _send(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
@@ -79,7 +86,8 @@ def _send(pid: int, number: signal.Signals) -> None:
 def _stat(pid: int) -> tuple[str, int] | None:
     """State letter and parent of a process; None when it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return fields[0], int(fields[1])
+    return fields[0].decode(), int(fields[1])
