@@ -50,7 +50,7 @@ def try_target(baseline: Path) -> Dict[str, Any]:
     from hotkernel_contract.target import TargetError, find_target, load_file, wide_for
 
     before = set(sys.modules)
-    with called("the file with the function"):
+    with called("loading the target"):
         module = load_file(baseline)
     target = find_target(module)
     device = target.pick_device()
@@ -128,8 +128,8 @@ def refuse_other_arity(target: Any) -> None:
         try:
             signature.bind(*arguments)
         except TypeError as error:
-            raise TargetError("%s takes %s and would be called with %d inputs (%s): %s"
-                              % (what, signature, len(arguments), ", ".join(arguments), error)) from None
+            raise TargetError("%s takes %s and would be called with %s: %s"
+                              % (what, signature, ", ".join(arguments), error)) from None
 
 
 def draw_inputs(target: Any, device: str) -> Dict[str, Any]:

@@ -15,7 +15,7 @@ from hotkernel.harness import sources
 from hotkernel.machine.process import Finished
 from hotkernel.records.files import write_whole
 from hotkernel.scaffold import rendering, vendor
-from hotkernel.scaffold.blueprint import Blueprint
+from hotkernel.scaffold.blueprint import Blueprint, near_path
 from hotkernel.session import Session
 
 TRIAL_ITERS = 2  # of the plain line: it must come, its time is not looked at
@@ -78,15 +78,23 @@ def _acceptance(session: Session, plan: Blueprint, folder: Path, trial: Path, de
                         fix="a crash, too little memory or a full disk does this; the detail may say. Nothing was written",
                         detail=finished.tail()) from None
     if "refused" in said:
-        raise ToolError(said["refused"].replace(str(trial), str(folder)), fix=_fix(said["refused"], plan, finished),
-                        detail=finished.stderr.strip()[-2000:])
+        raise ToolError(_named(said["refused"], plan, folder, trial), fix=_fix(said["refused"], finished),
+                        detail=finished.stderr.strip()[-2000:].replace(str(trial), str(folder)))
     return said
 
 
-def _fix(refused: str, plan: Blueprint, finished: Finished) -> str:
-    if "cannot import" in refused:
-        return (f"install it for {finished.argv[0]}, or name the file: ./{plan.function.module.replace('.', '/')}.py:"
-                f"{plan.function.name}; nothing was written")
+def _named(refused: str, plan: Blueprint, folder: Path, trial: Path) -> str:
+    """The contract's sentence, with the user's own paths instead of those that lead out of the trial."""
+    for place in filter(None, (plan.function, plan.reference, plan.derive)):
+        if place.file:
+            refused = refused.replace(near_path(place.file, trial), str(place.file))
+    return refused.replace(str(trial), str(folder))
+
+
+def _fix(refused: str, finished: Finished) -> str:
+    if "No module named" in refused:
+        return (f"install it for {finished.argv[0]}, or set HOTKERNEL_PYTHON to the Python that has it; a file of your own is "
+                f"named by its path, like ./mykernels.py:fused. Nothing was written")
     return FIX
 
 

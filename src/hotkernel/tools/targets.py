@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from hotkernel.errors import ToolError
+from hotkernel.machine import driver
 from hotkernel.parameter import Alias, Bounds, Choices
 from hotkernel.records import pins
 from hotkernel.records.files import write_new, write_whole
@@ -68,7 +69,7 @@ def new_target(
         settings={name: value for name, value in settings.items() if value is not None})
     _refuse_own_source(plan, folder)
     warnings = _refuse_existing(plan, folder, force)
-    with _made(folder), _trial_folder(folder) as trial, card_held(session):
+    with _made(folder), _trial_folder(folder) as trial, _card_of(session, plan):
         tried = target_trial.try_out(session, plan, folder, trial, timeout)
         texts = rendering.texts(plan, folder, is_copy=tried.is_copy)
         _put(folder, texts, force)
@@ -139,6 +140,12 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
+def _card_of(session: Session, plan: Blueprint) -> contextlib.AbstractContextManager[Any]:
+    """The card while a target is tried on it: a verify that runs there would be void. A second on the CPU spoils none."""
+    on_card = plan.settings.get("device") != "cpu" and driver.visible(driver.list_gpus().gpus, session.environment)
+    return card_held(session) if on_card else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def _trial_folder(folder: Path) -> Iterator[Path]:
     try:
@@ -173,7 +180,8 @@ def _put(folder: Path, texts: Mapping[str, str], force: bool) -> None:
         raise
 
 
-def _pin(session: Session, plan: Blueprint, folder: Path, texts: Mapping[str, str], loaded: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+def _pin(session: Session, plan: Blueprint, folder: Path, texts: Mapping[str, str],
+         loaded: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
     """Pin the target's files, anew where it was made anew; their paths, and a warning where they could not be pinned."""
     baseline = folder / plan.file_names["baseline"]
     sha256 = hashlib.sha256(texts[baseline.name].encode()).hexdigest()
