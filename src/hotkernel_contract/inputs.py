@@ -39,7 +39,7 @@ def draw_one(spec: Input, generator: torch.Generator, device: str, mixture: str 
 
 
 def mix_rows(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Turn some rows of `x` [rows, columns] into scaled, shifted, heavy-tailed, constant, zero, tiny, alternating or spiked ones."""
+    """Turn some rows of `x` [rows, columns] into scaled, shifted, heavy, constant, zero, tiny, alternating or spiked ones."""
     rows, columns = x.shape
     device = x.device
     kind = torch.rand(rows, 1, generator=generator, device=device)
@@ -82,5 +82,6 @@ def nearly_copy(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     elif x.dtype is torch.bool:
         flat[places] = ~flat[places]
     else:
-        flat[places] = flat[places.flip(0)]
+        values, highest = flat[places], flat.max()  # the next number, and 0 after the last: always another, always in range
+        flat[places] = torch.where(values >= highest, torch.zeros_like(values), values + 1)
     return y

@@ -64,7 +64,10 @@ class Input:
         if high is not None and (dtype.is_floating_point or high < 1):
             raise TargetError("input %s: a range (<%d) is for integers, and starts above 0" % (name, high))
         if high is None and not dtype.is_floating_point and dtype is not torch.bool:
-            raise TargetError("input %s: integers need a range, like %s:%s<1000" % (name, match["shape"], match["dtype"]))
+            word = match["dtype"] or str(dtype).replace("torch.", "")
+            raise TargetError("input %s: integers need a range, like %s:%s<100" % (name, match["shape"], word))
+        if high is not None and dtype is not torch.bool and high > min(torch.iinfo(dtype).max + 1, 2**63 - 1):
+            raise TargetError("input %s: %s holds no number up to %d" % (name, dtype, high - 1))
         return cls(name, shape, dtype, high)
 
     @property
