@@ -1,0 +1,160 @@
+"""A target that cannot judge is refused before it judges; one that can is not, whatever its output looks like."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hotkernel_contract.compare import Tolerance
+from hotkernel_contract.selftest import PROBES, refuse_weak
+from hotkernel_contract.target import Target, TargetError
+
+
+def rmsnorm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * w
+
+
+def target(function, inputs=None, **changes) -> Target:
+    return Target(**{"name": "t", "function": function, "inputs": inputs or {"x": "64x128"}, "dtype": "fp32",
+                     "device": "cpu", **changes})
+
+
+def try_target(made: Target, out_dtype: torch.dtype | None = None) -> None:
+    dtype = out_dtype or next(iter(made.raws.values())).dtype
+    refuse_weak(made, "cpu", Tolerance.of(made, dtype))
+
+
+# Refused --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("reference", "says"), [
+    (lambda x: torch.full_like(x, 3.0), "one constant"),
+    (lambda x: torch.zeros_like(x), "one constant"),
+    (lambda x: torch.full_like(x, float("nan")), "no finite number"),
+    (lambda x: torch.full_like(x, float("inf")), "no finite number"),
+    (lambda x: x.sum(-1), "returns shape"),
+    (lambda x: x[:, :64], "returns shape"),
+    (lambda x: (x, x), "not a tensor"),
+])
+def test_a_reference_that_cannot_judge_is_refused(reference, says):
+    with pytest.raises(TargetError, match=says):
+        try_target(target(lambda x: x * 2, reference=reference))
+
+
+def test_a_function_that_returns_no_tensor_is_refused():
+    with pytest.raises(TargetError, match="list"):
+        try_target(target(lambda x: [x]))
+
+
+@pytest.mark.parametrize("deaf", ["x", "w"])
+def test_a_reference_that_is_deaf_to_an_input_is_refused_by_that_inputs_name(deaf):
+    heard = {"x": lambda x, w: w.repeat(64, 1) * 2, "w": lambda x, w: x * 2}[deaf]
+
+    with pytest.raises(TargetError, match=f"does not depend on input {deaf}"):
+        try_target(target(heard, {"x": "64x128", "w": "128"}))
+
+
+def test_a_baseline_that_fails_its_own_check_is_refused_with_what_to_do():
+    with pytest.raises(TargetError, match=r"baseline fails its own check.*better reference"):
+        try_target(target(lambda x: torch.exp(x * 0.001), reference=lambda x: torch.exp(x * 0.002), mixture="normal"))
+
+
+@pytest.mark.parametrize("wide", [{"atol": 1e9}, {"rtol": 10.0, "atol": 10.0}, {"rtol": 1.5}])
+def test_tolerances_that_would_pass_a_wrong_answer_are_refused(wide):
+    with pytest.raises(TargetError, match="too wide"):
+        try_target(target(rmsnorm, {"x": "64x128", "w": "128"}, max_error_ratio=1e9, **wide))
+
+
+def test_a_reference_that_is_constant_over_a_fixed_mask_alone_is_refused():
+    with pytest.raises(TargetError, match="one constant"):
+        try_target(target(lambda x: x > -1e9, {"x": "64x128"}), torch.bool)
+
+
+# Probes, one by one ---------------------------------------------------------------------------------------------------
+
+RIGHT = torch.randn(64, 128, generator=torch.Generator().manual_seed(5))
+X = torch.randn(64, 128, generator=torch.Generator().manual_seed(6))
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_every_probe_is_another_answer_of_the_same_kind(name):
+    wrong = PROBES[name](RIGHT, [X])
+
+    assert wrong.shape == RIGHT.shape
+    assert wrong.dtype == RIGHT.dtype
+    assert not torch.equal(wrong, RIGHT)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_no_probe_touches_the_right_answer(name):
+    kept = RIGHT.clone()
+    PROBES[name](RIGHT, [X])
+
+    assert torch.equal(kept, RIGHT)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_a_wrong_element_of_integers_is_one_element(dtype):
+    right = torch.randint(0, 2, (16, 16), generator=torch.Generator().manual_seed(5)).to(dtype)
+
+    assert int((PROBES["one wrong element"](right, []) != right).sum()) == 1
+
+
+def test_half_the_mantissa_keeps_the_upper_half_of_it():
+    trimmed = PROBES["half the mantissa"](torch.tensor([1.0 + 2**-4 + 2**-20]), [])
+
+    assert trimmed.tolist() == [1.0 + 2**-4]
+
+
+# Accepted -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("function", "inputs", "dtype"), [
+    (rmsnorm, {"x": "64x128", "w": "128"}, "fp32"),
+    (rmsnorm, {"x": "64x128", "w": "128"}, "bf16"),
+    (lambda x: x.clone(), None, "fp32"),
+    (lambda x: x.clone(), None, "bf16"),
+    (lambda x: torch.softmax(x.float(), -1).to(x.dtype), None, "fp16"),
+    (lambda x: torch.relu(x), None, "fp32"),
+    (lambda x: x.sum(), {"x": "64x128"}, "fp32"),
+    (lambda x: x.amax(-1), None, "fp32"),
+    (lambda x: x.tril(), {"x": "64x64"}, "fp32"),
+    (lambda x: x.t(), {"x": "64x32"}, "fp32"),
+    (lambda x: torch.log(x), None, "fp32"),
+    (lambda x, y: x @ y, {"x": "64x64", "y": "64x32"}, "fp32"),
+], ids=["rmsnorm", "rmsnorm-bf16", "copy", "copy-bf16", "softmax", "relu", "sum", "max", "tril", "transposed", "log", "matmul"])
+def test_an_honest_target_is_accepted(function, inputs, dtype):
+    made = target(function, inputs, dtype=dtype)
+    for _ in range(5):
+        try_target(made)
+
+
+def test_a_tail_that_is_next_to_nothing_beside_the_rest_is_no_probe():
+    right = torch.full((64,), 300.0)
+    right[-1] = 1e-3
+
+    assert torch.equal(PROBES["an unwritten tail"](right, []), right)
+
+
+def test_a_copy_is_judged_though_the_input_is_the_answer():
+    made = target(lambda x: x.clone())
+    right = X
+
+    assert torch.equal(PROBES["the input itself"](right, [X]), right)
+    try_target(made)
+
+
+def test_integer_outputs_are_judged():
+    made = target(lambda x: torch.argsort(x, -1), reference=lambda x: torch.argsort(x, -1), mixture="normal")
+    try_target(made, torch.int64)
+
+
+def test_a_gather_with_integer_inputs_is_judged():
+    made = target(lambda table, at: table[at], {"table": "256x32", "at": "64:int64<256"}, rotate=("at",))
+    try_target(made)
+
+
+def test_answers_that_are_nan_in_places_are_judged():
+    with torch.no_grad():
+        assert torch.isnan(torch.log(X)).any()
+    try_target(target(lambda x: torch.log(x)))
