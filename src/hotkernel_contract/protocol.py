@@ -78,9 +78,9 @@ def pack(kind: int, count: int = 0, nonce: int = 0, body: bytes = b"") -> bytes:
 
 def unpack(data: bytes) -> Frame:
     """The frame that `data` is; raises Junk for anything else."""
-    magic, kind, count, nonce = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
-        raise Junk("bytes that are no frame: %r" % data[:24])
+    if len(data) != FRAME_BYTES or data[:len(_MAGIC)] != _MAGIC:
+        raise Junk("%d bytes that are no frame: %r" % (len(data), data[:24]))
+    _, kind, count, nonce = _HEADER.unpack_from(data)
     return Frame(kind, count, nonce, data[_HEADER.size:])
 
 
