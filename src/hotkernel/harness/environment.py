@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 _NAMES = {"PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "USER", "LOGNAME",
           "SYSTEMROOT", "CC", "CXX", "MAX_JOBS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
 _PREFIXES = ("CUDA_", "NVIDIA_", "TRITON_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "OMP_", "MKL_", "NCCL_")
-_SECRET_ENDS = ("_TOKEN", "_KEY", "_SECRET", "_PASSWORD")
+_SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)S?(_|$)")  # NVIDIA_API_KEY_2, NVIDIA_CREDENTIALS
 
 
 def allowed(environment: Mapping[str, str]) -> dict[str, str]:
@@ -16,7 +17,7 @@ def allowed(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if (name in _NAMES or name.startswith(_PREFIXES)) and not name.endswith(_SECRET_ENDS)
+        if (name in _NAMES or name.startswith(_PREFIXES)) and not _SECRET.search(name)
     }
 
 

@@ -23,12 +23,10 @@ def pins_of(loaded: Mapping[str, str], baseline: Path) -> dict[str, str]:
 
 
 def changed_pins(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Files that are not what they were, or are new, where any are known; by name, so that a moved folder stays itself."""
+    """Files that are not what they were, or are new, where any are known.
+
+    By whole path: two packages each have an `__init__.py`. A moved folder has no known pins, for they lie by its path.
+    """
     if not known:
         return []
-    before, after = _by_name(known), _by_name(now)
-    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-
-
-def _by_name(pins: Mapping[str, str]) -> dict[str, str]:
-    return {Path(name).name: sha for name, sha in pins.items()}
+    return sorted(path for path in {*known, *now} if known.get(path) != now.get(path))
