@@ -143,7 +143,8 @@ def prepare_child(environment: dict, fds: list[int]) -> socket.socket:
     os.dup2(log_fd, 2)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    channel_fd = os.dup2(channel_fd, 3, inheritable=False)
+    if channel_fd != 3:  # onto itself it is an error
+        channel_fd = os.dup2(channel_fd, 3, inheritable=False)
     os.closerange(4, 65536)
     os.environ.clear()
     os.environ.update(environment)
