@@ -57,6 +57,8 @@ def new_target(
     The target is tried first: a function that does not run, a reference that is constant, NaN or deaf to an input, and
     tolerances that wrong answers would pass are refused, and nothing is written. Then edit <target>_candidate.py, nothing else.
     """
+    if cwd and not session.path(cwd).is_dir():
+        raise ToolError(f"no such folder: {session.path(cwd)}", fix="check cwd")
     folder = session.path(out_dir or ".", cwd=cwd or None)
     settings = {"rtol": rtol, "atol": atol, "max_error_ratio": max_error_ratio, "flops": flops, "min_bytes": min_bytes,
                 "mixture": mixture if mixture != "full" else None, "reuses_output": reuses_output or None,
@@ -109,15 +111,15 @@ def _refuse_existing(plan: Blueprint, folder: Path, force: bool) -> list[str]:
     contract = folder / names["contract"]
     if not contract.exists() or contract.read_bytes() == vendor.contract_text().encode():
         return []
-    what = f"{contract} is {_described(contract)}"
+    what = f"{contract} is {_described(folder / names['baseline'])}"
     if not force:
         raise ToolError(what, fix="give another out_dir, or force=true to replace it by this version's")
     return [f"{what}; it was replaced"]
 
 
-def _described(contract: Path) -> str:
-    copy = vendor.read_copy(contract.read_text(encoding="utf-8", errors="replace"))
-    if copy is None:
+def _described(baseline: Path) -> str:
+    copy = vendor.copy_beside(baseline)
+    if copy is None or not copy.version:
         return "no contract that hotkernel made"
     return f"the contract of hotkernel {copy.version}" if copy.is_intact else "a contract that was edited"
 
