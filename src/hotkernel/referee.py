@@ -25,7 +25,7 @@ from hotkernel.errors import ToolError
 from hotkernel.harness.batches import CannotQueue, Unreadable
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
-from hotkernel.harness.plan import LOOKS, Wanted
+from hotkernel.harness.plan import LOOKS, VALUES_PER_PAIR, Wanted
 from hotkernel.harness.trial import Setting, SideSource, Trial
 from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples
@@ -71,6 +71,7 @@ class Request:
     versions: dict[str, str | None]
     cmds: dict[str, list[str]]
     keep_ledger: bool = True
+    values_per_pair: int = VALUES_PER_PAIR
 
 
 def main() -> int:
@@ -236,7 +237,8 @@ class Verify:
             baseline_file=Path(request.baseline_file), sources=sources, environment=request.environment,
             scratch=Path(request.scratch), oracle_caches=Path(request.state) / "caches" / f"oracle-{request.versions['torch']}",
             device=request.device, visible=request.visible, cores=tuple(request.cores),
-            deadline=time.monotonic() + request.timeout_s, wanted=Wanted(looks=looks_within(request.n or LOOKS[-1])))
+            deadline=time.monotonic() + request.timeout_s,
+            wanted=Wanted(looks=looks_within(request.n or LOOKS[-1]), values_per_pair=request.values_per_pair))
 
     def _check_pins(self, when: str) -> None:
         """`invalid` when the baseline, or a file that it loads, is not what was pinned."""
@@ -306,8 +308,13 @@ class Verify:
             floor_ms=evidence.floor_us / 1e3 if evidence.floor_us else None,
             checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
             gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,
-            seconds={**self.trial.seconds, "all": time.monotonic() - self.trial.began}, warnings=tuple(self._all_warnings()),
+            seconds=self._seconds(), warnings=tuple(self._all_warnings()),
         )
+
+    def _seconds(self) -> dict[str, float]:
+        """Where the time went: by phase, and within the batches by part."""
+        parts = {f"batch: {name}": seconds for name, seconds in self.trial.checks.seconds.items()}
+        return {**self.trial.seconds, **parts, "all": time.monotonic() - self.trial.began}
 
     def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:
         """A side's times, unless its outputs were wrong: the time of a wrong answer is no time."""

@@ -51,6 +51,7 @@ class Zygote:
         self.protocol = protocol
         self.owner = owner
         self.children: dict[socket.socket, set[int]] = {owner: set()}
+        self.dying: set[int] = set()  # killed, and not waited for
 
     def serve(self) -> None:
         """Answer until the owner is gone."""
@@ -77,9 +78,9 @@ class Zygote:
             self.children[connection].add(pid)
             self.protocol.send_message(connection, {"pid": pid})
         elif message["op"] == "end":
-            kill_trees(message["pids"])
+            kill_trees(message["pids"], message["wait"])
             self.children[connection].difference_update(message["pids"])
-            self.sweep()
+            self.dying.update(message["pids"])
             self.protocol.send_message(connection, {"ok": True})
         elif message["op"] == "sweep":
             self.protocol.send_message(connection, {"orphans": self.sweep()})
@@ -116,7 +117,9 @@ class Zygote:
 
     def sweep(self) -> int:
         """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody. Returns how many."""
-        orphans = children_of(os.getpid()) - set().union(*self.children.values())
+        living = children_of(os.getpid())
+        self.dying &= living
+        orphans = living - self.dying.union(*self.children.values())
         kill_trees(orphans)
         self.reap()
         return len(orphans)
@@ -170,7 +173,7 @@ def stat_of(pid: object) -> list:
         return []
 
 
-def kill_trees(pids: Iterable[int]) -> None:
+def kill_trees(pids: Iterable[int], wait: bool = True) -> None:
     """Kill processes with their sessions and every descendant; wait until they are gone, at most three seconds."""
     roots = set(pids)
     victims, todo = set(roots), list(roots)
@@ -184,7 +187,7 @@ def kill_trees(pids: Iterable[int]) -> None:
                 kill(victim, signal.SIGKILL)
             except OSError:
                 pass
-    deadline = time.monotonic() + 3.0
+    deadline = time.monotonic() + (3.0 if wait else 0.0)
     while roots and time.monotonic() < deadline:
         roots = {pid for pid in roots if is_running(pid)}
         time.sleep(0.002 if roots else 0.0)
@@ -197,6 +200,18 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return done == 0
+
+
+def warm_triton() -> None:
+    """Do once what every worker with a Triton kernel would do for 0.5 s: import it, hash its own files. Touches no CUDA."""
+    try:
+        import triton
+        import triton.experimental.gluon
+        from triton.runtime.cache import triton_key
+
+        triton_key()
+    except Exception:  # noqa: BLE001 - absent, older or broken: the side that needs it will say so
+        pass
 
 
 def main() -> None:
@@ -212,10 +227,7 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - a broken install raises anything; the owner turns it into words
         protocol.send_message(owner, {"error": "%s: %s" % (type(error).__name__, error)})
         return
-    try:
-        import triton  # noqa: F401 - half a second that every worker with a Triton kernel would spend; touches no CUDA
-    except Exception:  # noqa: BLE001 - absent or broken: the side that needs it will say so
-        pass
+    warm_triton()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_DUMPABLE, 0)
     protocol.send_message(owner, {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,

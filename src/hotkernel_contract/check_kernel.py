@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import List
+
 import torch
 import triton
 import triton.language as tl
@@ -43,17 +45,18 @@ def fits(output: torch.Tensor, expected: Expected) -> bool:
             and expected.value.is_contiguous() and not (rows < FEW_ROWS and columns > MAX_COLUMNS_OF_FEW_ROWS))
 
 
-def fused_statistics(output: torch.Tensor, expected: Expected, tolerance: Tolerance) -> torch.Tensor:
-    """compare.STATISTICS of one output, as a float64 tensor on its device."""
-    y = as_rows(output)
-    rows, columns = y.shape
-    found = torch.empty(rows, 3, device=y.device, dtype=expected.value.dtype)
-    row_errors[(rows,)](y, expected.value, expected.row_rms, found, columns, tolerance.rtol, tolerance.row, tolerance.atol,
-                        BLOCK=BLOCK, num_warps=8)
+def fused_statistics(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
+    """compare.STATISTICS of outputs of one shape, a row each, as a float64 tensor on their device."""
+    rows, columns = expected[0].value.shape
+    found = torch.empty(len(outputs), rows, 3, device=outputs[0].device, dtype=expected[0].value.dtype)
+    for output, right, into in zip(outputs, expected, found):
+        row_errors[(rows,)](as_rows(output), right.value, right.row_rms, into, columns, tolerance.rtol, tolerance.row,
+                            tolerance.atol, BLOCK=BLOCK, num_warps=8)
     found = found.double()
-    rms = expected.row_rms.double().view(-1)
-    error = found[:, 2].div(columns).sqrt_().div_(rms).div_(tolerance.ulp)
+    rms = torch.stack([right.row_rms for right in expected]).double().view(len(outputs), rows)
+    error = found[..., 2].div(columns).sqrt_().div_(rms).div_(tolerance.ulp)
     squared = torch.nan_to_num(error, nan=1e9, posinf=1e9).pow_(2)
-    worst = found[:, 1]
-    counts = torch.tensor([float(rows), float(rows * columns)], device=y.device, dtype=torch.float64)
-    return torch.cat([torch.stack([found[:, 0].sum(), worst.max(), (worst / rms).max(), squared.sum()]), counts])
+    worst = found[..., 1]
+    sizes = torch.tensor([float(rows), float(rows * columns)], device=found.device, dtype=torch.float64)
+    return torch.cat([torch.stack([found[..., 0].sum(-1), worst.amax(-1), (worst / rms).amax(-1), squared.sum(-1)], 1),
+                      sizes.expand(len(outputs), 2)], 1)

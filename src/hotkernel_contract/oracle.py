@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from hotkernel_contract import protocol
-from hotkernel_contract.compare import Tally, Tolerance, error_fault, shape_fault, statistics
+from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, shape_fault, statistics
 from hotkernel_contract.pool import Pool, one_entry
 from hotkernel_contract.selftest import refuse_weak
 from hotkernel_contract.slots import Field, HostArena, lay_out, overlap, read_process, views
@@ -180,8 +180,7 @@ class Oracle:
         fault = self.kind_fault(where, len(picks))
         tally = self.tallies.setdefault(side, Tally())
         if fault is None:
-            rows = torch.stack([self.check(self.snapshot[k], self.pool.expected[pick], self.tolerance)
-                                for k, pick in enumerate(picks)])
+            rows = self.check(self.snapshot[: len(picks)], [self.pool.expected[pick] for pick in picks], self.tolerance)
             tally.add(rows.tolist())
             fault = error_fault(tally, self.tallies.get("baseline", tally), self.tolerance)
             changed = self._changed_input(picks, order)
@@ -220,7 +219,7 @@ class Oracle:
         """Run once everything that will run behind a gate or against a clock, so that nothing loads then."""
         picks = list(range(pick_count))
         self.fill(picks, picks)
-        self.check(self.snapshot[0], self.pool.expected[0], self.tolerance).tolist()
+        self.check(self.snapshot[:2], self.pool.expected[:2], self.tolerance).tolist()
         self._changed_input(picks[:1], picks[:1])
         return {}, ()
 
@@ -255,17 +254,23 @@ class Oracle:
         return self.card.fill_alone(self, picks, order, gate_us), ()
 
 
+def check_all(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
+    """compare.STATISTICS of several outputs, a row each."""
+    return torch.stack([statistics(output, right, tolerance) for output, right in zip(outputs, expected)])
+
+
 def pick_check(on_card: bool) -> Callable[..., torch.Tensor]:
-    """compare.statistics, in one pass where there is a card and Triton; the two agree (tests/gpu)."""
+    """`check_all`, in one pass over each output where there is a card and Triton; the two agree (tests/gpu)."""
     if not on_card:
-        return statistics
+        return check_all
     try:
         from hotkernel_contract.check_kernel import fits, fused_statistics
     except ImportError:
-        return statistics
+        return check_all
 
-    def check(output: torch.Tensor, expected: Any, tolerance: Tolerance) -> torch.Tensor:
-        return (fused_statistics if fits(output, expected) else statistics)(output, expected, tolerance)
+    def check(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
+        fused = all(fits(output, right) for output, right in zip(outputs, expected))
+        return (fused_statistics if fused else check_all)(outputs, expected, tolerance)
 
     return check
 

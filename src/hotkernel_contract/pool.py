@@ -24,22 +24,20 @@ class Pool:
         self.expected: List[Expected] = []
 
     def draw(self, size: int) -> None:
-        """Replace every entry; nothing of the last drawing is kept."""
+        """Replace every entry; nothing of the last drawing is kept. Entries are drawn together: launches cost more than rows."""
         generator = torch.Generator(device=self.device)
         generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
         target = self.target
         shared_names = tuple(name for name in target.raws if name not in target.fresh_raws)
         shared = draw(target, generator, self.device, shared_names)
         self.rotated, self.expected, self.shared = [], [], {}
-        last: Dict[str, torch.Tensor] = {}
         with torch.no_grad():
+            fresh = draw(target, generator, self.device, target.fresh_raws, copies=size)
+            for at in range(NEAR_COPY_EVERY - 1, size, NEAR_COPY_EVERY):
+                for x in fresh.values():
+                    x[at].copy_(nearly_copy(x[at - 1], generator))
             for at in range(size):
-                if at % NEAR_COPY_EVERY == NEAR_COPY_EVERY - 1:
-                    fresh = {name: nearly_copy(x, generator) for name, x in last.items()}
-                else:
-                    fresh = draw(target, generator, self.device, target.fresh_raws)
-                last = fresh
-                self._add(target.call_inputs({**fresh, **shared}))
+                self._add(target.call_inputs({**{name: x[at] for name, x in fresh.items()}, **shared}))
 
     def _add(self, inputs: Dict[str, torch.Tensor]) -> None:
         if not self.shared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -81,7 +82,8 @@ class Twin:
 
     def end(self) -> None:
         """End the process."""
-        self.lines.close()
+        with contextlib.suppress(OSError):  # it ended by itself, with a question still on its way
+            self.lines.close()
         self.ours.close()
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)

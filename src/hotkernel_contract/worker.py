@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-from hotkernel_contract import protocol
+from hotkernel_contract import confinement, protocol
 from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, views
 from hotkernel_contract.target import Target, load_file
 
@@ -32,6 +32,7 @@ def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
     if sys.platform.startswith("linux"):  # undo the zygote's secrecy for this process: the oracle must read its outputs
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(1), 0, 0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(2**64 - 1), 0, 0, 0)
+    held = confinement.confine(spec["device"] == "cuda")  # before any thread and the candidate's code
     if spec["device"] == "cpu":
         keep_memory()
     os.chdir(spec["scratch"])
@@ -40,7 +41,7 @@ def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
     if spec["threads"]:
         torch.set_num_threads(spec["threads"])
     try:
-        channel.sendall(protocol.pack(protocol.HELLO))
+        channel.sendall(protocol.pack(protocol.HELLO, held))
         side = Side(channel, spec)
         side.serve()
     except EOFError:

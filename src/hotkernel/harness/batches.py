@@ -20,9 +20,9 @@ CANARY = "the card was shared with something else: the fill took longer than it 
 CANARY_PART, CANARY_US = 0.03, 4.0
 SHARED = "the cores were shared with something else"
 SHARED_US, SHARED_PART = 100.0, 0.02  # a thread that is ready and waits so long for a core spoils a batch
-MIN_GATE_US = 1_500.0
+MIN_GATE_US = 800.0
 MAX_GATE_US = 400_000.0
-GATE_MARGIN = 1.6  # times what queueing took without a gate
+GATE_MARGIN = 1.3  # times what queueing took without a gate
 
 
 class CannotQueue(Exception):
@@ -43,11 +43,25 @@ class Stamped:
     void: str | None = None
 
 
+class Laps:
+    """Where the time of batches goes, by part, in seconds."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds, self.last = seconds, time.monotonic()
+
+    def lap(self, part: str) -> None:
+        """The time since the last lap was `part`'s."""
+        now = time.monotonic()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self.last
+        self.last = now
+
+
 @dataclass
 class Checks:
-    """What the oracle says of each side's outputs so far."""
+    """What the oracle says of each side's outputs so far, and where the time of all batches went."""
 
     tallies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def take(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
         """Keep the tally; raise the side's fault when there is one."""
@@ -179,23 +193,31 @@ class CardBatches:
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
+        laps = Laps(self.checks.seconds)
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
+        laps.lap("arm")
         worker.go_on()
         worker.send(request)
         outputs, new = worker.receive_outputs(len(order), number, deadline)
+        laps.lap("queue")
         for segment in new:
             size, handle = worker.segments[segment]
             self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle)
         answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
+        laps.lap("run")
         self.queued_s = float(answer.get("queued_s", 0.0))
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         worker.stand_still()  # a side that is not at work must not queue work beside the other's
+        laps.lap("still")
         if answer.get("fault"):
             rule, reason = answer["fault"]
             raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
         worker.check_log()
-        void = NEW_MEMORY if new else LATE if answer["late"] and gate_us else self.canary(len(picks), answer["fill_us"])
+        laps.lap("check")
+        void = NEW_MEMORY if new else None
+        if gate_us and not void:  # with no gate the fill waits for the host, and tells nothing of the card
+            void = LATE if answer["late"] else self.canary(len(picks), answer["fill_us"])
         return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void)
 
     def canary(self, calls: int, fill_us: float) -> str | None:

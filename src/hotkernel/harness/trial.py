@@ -30,6 +30,7 @@ from hotkernel_contract import protocol
 
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
 CACHE_LIMIT_BYTES = 2 << 30
+EARLY_PAIRS = 3
 FILLS = 9  # readings of the fill at each count
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
 WARM_S = 1.5
@@ -85,6 +86,7 @@ class Trial:
         self.copies = False
         self.mode = Mode.CPU
         self.alive: list[WorkerLink] = []
+        self.early: list[dict[Side, WorkerLink]] = []  # forked ahead, not in use yet
         self.seconds: dict[str, float] = {}
         self.started = 0
 
@@ -96,11 +98,28 @@ class Trial:
             folder = self.setting.scratch / "oracle"
             chosen = environment.private(self.setting.environment, folder, self.setting.oracle_caches, self.setting.visible)
             self.oracle = OracleLink(self.fork, chosen, folder / "log", self._left())
-            self.target = self.oracle.ask("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
-                                          threads=len(self.setting.cores))
+            self.oracle.tell("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
+                             threads=len(self.setting.cores))
+            self._start_early()
+            self.target = self.oracle.answer("load")
+            if self.target["device"] != "cuda":
+                self._end_alive()
         self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
         self.copies = bool(self.target["reuses_output"])
         return self.target
+
+    def _start_early(self) -> None:
+        """On a card: fork the first pairs' workers while the oracle loads, where there is nothing left to compile."""
+        sides = list(self.setting.sources)
+        if self.setting.visible and all((self.setting.sources[side].caches / "built").exists() for side in sides):
+            self.early = [{side: self._fork_worker(side, "cuda") for side in sides} for _ in range(EARLY_PAIRS)]
+
+    def _end_alive(self) -> None:
+        for worker in self.alive:
+            worker.channel.close()
+        self.fork.end([worker.pid for worker in self.alive])
+        self.alive.clear()
+        self.early.clear()
 
     def prepare(self) -> Plan:
         """Make the plan, the slots and the pool; measure the fill."""
@@ -140,7 +159,7 @@ class Trial:
         with self.phase("build"):
             for side in todo:
                 self.say(f"building the {side}")
-            pair = PairOfWorkers(Stage.LOOK, -1, {side: self._fork_worker(side) for side in todo})
+            pair = PairOfWorkers(Stage.LOOK, -1, {side: self._fork_worker(side, self.target["device"]) for side in todo})
             self._ready(pair)
             self.end([pair])
             for side in todo:
@@ -154,18 +173,21 @@ class Trial:
     def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side]) -> list[PairOfWorkers]:
         """Start several pairs at once and wait until all their workers are ready; raises SideFault."""
         with self.phase("workers"):
-            pairs = [PairOfWorkers(stage, number, {side: self._fork_worker(side) for side in sides}) for number in numbers]
+            pairs = [PairOfWorkers(stage, number, self._workers(sides)) for number in numbers]
             for pair in pairs:
                 self._ready(pair)
         return pairs
 
-    def _fork_worker(self, side: Side) -> WorkerLink:
+    def _workers(self, sides: Sequence[Side]) -> dict[Side, WorkerLink]:
+        return self.early.pop() if self.early else {side: self._fork_worker(side, self.target["device"]) for side in sides}
+
+    def _fork_worker(self, side: Side, device: str) -> WorkerLink:
         source = self.setting.sources[side]
         self.started += 1
         folder = self.setting.scratch / f"{side}-{self.started}"
         chosen = environment.private(self.setting.environment, folder, source.caches, self.setting.visible)
         spec = {
-            "source": str(source.path), "names": list(source.names), "scratch": str(folder), "device": self.target["device"],
+            "source": str(source.path), "names": list(source.names), "scratch": str(folder), "device": device,
             "threads": len(self.setting.cores), "cores": list(self.setting.cores),
         }
         worker = WorkerLink(self.fork, side, chosen, spec, folder / "log")
@@ -189,7 +211,7 @@ class Trial:
                 self.batches.forget(worker)
                 worker.channel.close()
                 self.alive.remove(worker)
-            self.fork.end([worker.pid for worker in workers])
+            self.fork.end([worker.pid for worker in workers], wait=False)
 
     # Batches ----------------------------------------------------------------------------------------------------------
 
@@ -216,7 +238,8 @@ class Trial:
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side]) -> list[Batch]:
         """One value of each side, both on the same fresh inputs."""
         counts = draw_calls(self.plan, self.chance)
-        self.oracle.ask("draw", size=sum(counts))
+        with self.phase("draw"):
+            self.oracle.ask("draw", size=sum(counts))
         entries = list(range(sum(counts)))
         self.chance.shuffle(entries)
         picks = {counts[0]: entries[: counts[0]], counts[1]: entries[counts[0]:]}
@@ -224,7 +247,8 @@ class Trial:
         for side in order:
             for calls in self.chance.sample(counts, 2):
                 stamped = self._batch(pair.workers[side], picks[calls])
-                clock, mask = self.moment()
+                with self.phase("driver"):
+                    clock, mask = self.moment()
                 batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
                                      stamped.check_us, clock, mask, stamped.void))
         if self.fork.sweep():
@@ -273,10 +297,7 @@ class Trial:
 
     def fall_back(self, error: CannotQueue | Unreadable) -> str:
         """Change the way of measuring for both sides, and say why; what was measured before does not count."""
-        for worker in self.alive:
-            worker.channel.close()
-        self.fork.end([worker.pid for worker in self.alive])
-        self.alive.clear()
+        self._end_alive()
         if isinstance(error, CannotQueue):
             self.mode = Mode.LATENCY
             why = "a side synchronises inside its call, so both are timed with their launches (latency batches)"

@@ -127,9 +127,9 @@ class Fork:
         theirs.close()
         return int(answer["pid"]), ours
 
-    def end(self, pids: Sequence[int]) -> None:
-        """End children, their sessions and everything below them."""
-        protocol.send_message(self.connection, {"op": "end", "pids": list(pids)})
+    def end(self, pids: Sequence[int], *, wait: bool = True) -> None:
+        """End children, their sessions and everything below them; `wait` until they are gone (a context takes a while)."""
+        protocol.send_message(self.connection, {"op": "end", "pids": list(pids), "wait": wait})
         protocol.receive_message(self.connection)
 
     def sweep(self) -> int:

@@ -26,14 +26,14 @@ def texts(plan: Blueprint, folder: Path, *, is_copy: bool) -> dict[str, str]:
 def baseline_text(plan: Blueprint, folder: Path) -> str:
     """`<target>_baseline.py` as it stands in `folder`."""
     places = {"baseline": plan.function, "reference": plan.reference, "derive": plan.derive}
-    imports, bindings = ["from hotkernel_contract import Target"], []
+    imports, bindings, contract = [], [], "Target"
     for name, place in places.items():
         if place is None:
             continue
         if place.is_plain_import:
             imports.append(f"from {place.module} import {place.name} as {name}")
         else:
-            imports[0] = "from hotkernel_contract import Target, load_function"
+            contract = "Target, load_function"
             bindings.append(f'{name} = load_function({_shown(place.spec(folder))}, __file__)')
     values: dict[str, object] = {"name": plan.target, "function": _Name("baseline"), "inputs": plan.inputs, "dtype": plan.dtype}
     values["rotate"] = plan.rotate or plan.arguments[:1]
@@ -42,7 +42,7 @@ def baseline_text(plan: Blueprint, folder: Path) -> str:
     if plan.derive:
         values |= {"derive": _Name("derive"), "takes": plan.takes}
     values |= plan.settings
-    return _fill("baseline.py.template", target=plan.target, imports="\n".join(imports),
+    return _fill("baseline.py.template", target=plan.target, imports="".join(f"{line}\n" for line in sorted(imports)) + ("\n" if imports else ""), contract=contract,
                  bindings="".join(f"{line}\n" for line in bindings) + "\n" if bindings else "",
                  settings="\n".join(f"    {name}={_shown(value)}," for name, value in values.items()))
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from hotkernel.errors import ToolError
 from hotkernel.harness import sources
+from hotkernel.harness.plan import VALUES_PER_PAIR
 from hotkernel.harness.zygote import Zygote
 from hotkernel.machine import driver
 from hotkernel.machine.process import Cancelled
@@ -63,7 +64,7 @@ def verify(
         return _save(session, compare_scripts(session, candidate, baseline, n or DEFAULT_SCRIPT_RUNS, warmup, args, cwd, timeout))
     if args:
         raise ToolError("args is for scripts; a target takes none", fix="leave args out, or put what varies into the target")
-    return _judge(session, files, n, cwd, timeout, incumbent)
+    return judge(session, files, n=n, cwd=cwd, timeout=timeout, incumbent=incumbent)
 
 
 def _save(session: Session, comparison: Comparison) -> Comparison:
@@ -71,8 +72,9 @@ def _save(session: Session, comparison: Comparison) -> Comparison:
     return comparison
 
 
-def _judge(session: Session, files: dict[Side, Path], n: int | None, cwd: str, timeout: float, incumbent: str) -> Comparison:
-    """One verify of a target under the card's lock."""
+def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cwd: str = "", timeout: float = 600.0,
+          incumbent: str = "", values_per_pair: int = VALUES_PER_PAIR) -> Comparison:
+    """One verify of a target under the card's lock; fewer values a pair are for tests, which have many to judge."""
     state = state_dir(session.environment)
     python = session.python()
     with tempfile.TemporaryDirectory(prefix="hotkernel-") as scratch_name:
@@ -83,6 +85,7 @@ def _judge(session: Session, files: dict[Side, Path], n: int | None, cwd: str, t
             session.progress("starting the user's Python", None, None)
             zygote = session.nursery.zygote(python, session.environment, state / "zygote.log")
             request = _request(session, files, state, scratch, zygote, gpu, n, cwd, timeout, incumbent)
+            request = replace(request, values_per_pair=values_per_pair)
             comparison = _referee(session, zygote, request, scratch)
         return replace(comparison, evidence=None, seconds={**comparison.seconds, "verify": time.monotonic() - began})
 

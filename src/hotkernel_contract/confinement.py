@@ -1,0 +1,118 @@
+"""Takes from a worker what it needs for no honest call: writing elsewhere, other processes, new rights; says what it got.
+
+Irrevocable, so it comes before a line of the candidate is loaded. Linux only; the verdict does not rest on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import sys
+from typing import Dict, List
+
+_PR_SET_NO_NEW_PRIVS = 38
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, the same numbers on every architecture
+_ASK_VERSION, _PATH_BENEATH = 1, 1
+_SCOPE_SIGNAL = 1 << 1
+
+# Rights of Landlock over files, by the version that brought them. Reading, executing and ioctl stay free.
+_WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
+_REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
+
+# What a confinement can hold, in the order of its bits on the wire.
+NAMES = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+_CARD = ("/dev/nvidia*", "/dev/dxg")  # dxg: the card inside WSL2
+_OWN_FOLDERS = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR",
+                "CUDA_CACHE_PATH", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32)]
+
+
+def landlock_version() -> int:
+    """The Landlock interface of this kernel; 0 where there is none."""
+    return max(0, _system_call(_CREATE_RULESET, None, 0, _ASK_VERSION)) if sys.platform.startswith("linux") else 0
+
+
+def confine(on_card: bool) -> int:
+    """Confine this process and all that it will start; the bits of NAMES that hold now.
+
+    It may write below its scratch, its caches and /dev/shm alone, reaches the card only where it measures there, and can
+    neither trace nor signal a process that it did not start. It must have a single thread.
+    """
+    held = 0
+    if not sys.platform.startswith("linux"):
+        return held
+    held |= _bit("no_new_privs", ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+    held |= _bit("no_core_dump", _no_core_dump())
+    version = landlock_version()
+    if version and _landlock(version, on_card):
+        held |= _bit("landlock", True) | _bit("landlock_signals", version >= 6)
+    return held
+
+
+def words(held: int) -> Dict[str, bool]:
+    """What the bits that `confine` returned say, by name."""
+    return {name: bool(held >> bit & 1) for bit, name in enumerate(NAMES)}
+
+
+def _bit(name: str, holds: bool) -> int:
+    return int(holds) << NAMES.index(name)
+
+
+def _no_core_dump() -> bool:
+    import resource
+
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump holds whatever lay in the slots
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _landlock(version: int, on_card: bool) -> bool:
+    """Whether this thread's domain is set: from now on it writes to the allowed places only."""
+    whole = _WRITE_FILE | _REMOVE_AND_MAKE | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    rules = _Ruleset(whole, 0, _SCOPE_SIGNAL if version >= 6 else 0)
+    ruleset = _system_call(_CREATE_RULESET, ctypes.byref(rules), ctypes.sizeof(rules), 0)
+    if ruleset < 0:
+        return False
+    try:
+        for place in _places(on_card):
+            _allow(ruleset, place, whole)
+        return _system_call(_RESTRICT_SELF, ruleset, 0) == 0
+    finally:
+        os.close(ruleset)
+
+
+def _places(on_card: bool) -> List[str]:
+    own = [os.environ[name] for name in _OWN_FOLDERS if os.environ.get(name)]
+    card = [place for pattern in _CARD for place in glob.glob(pattern)] if on_card else []
+    return [*own, "/dev/shm", "/proc/self", *_DEVICES, *card]  # CUDA's events between processes lie in /dev/shm
+
+
+def _allow(ruleset: int, place: str, whole: int) -> None:
+    """Let the domain write at `place` and below; a place that is not there needs no rule."""
+    try:
+        folder = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        allowed = whole if os.path.isdir(place) else whole & (_WRITE_FILE | _TRUNCATE)
+        rule = _Beneath(allowed, folder)
+        _system_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
+    finally:
+        os.close(folder)
+
+
+def _system_call(number: int, *arguments: object) -> int:
+    words_wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *words_wide))
