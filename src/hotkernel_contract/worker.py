@@ -75,6 +75,12 @@ def describe(error: BaseException) -> str:
     return "%s: %s%s" % (type(error).__name__, text[:600], where)
 
 
+def address_of(output: Any) -> int:
+    """Where an output's first element lies; 0 for what has no such place (no tensor, a sparse one), which is told later."""
+    is_plain = isinstance(output, torch.Tensor) and output.layout is torch.strided
+    return output.data_ptr() if is_plain else 0
+
+
 def load_callable(spec: Dict[str, Any]) -> Callable[..., torch.Tensor]:
     """The side's function, by the same path for every side; raises Refused."""
     try:
@@ -169,7 +175,7 @@ class Side:
         else:
             for k in order:
                 outputs.append(function(*slots[k]))
-        addresses = [o.data_ptr() if isinstance(o, torch.Tensor) else 0 for o in outputs]
+        addresses = [address_of(o) for o in outputs]
         self.channel.sendall(protocol.pack_numbers(protocol.DONE, addresses, nonce))
         self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
         self.release(nonce)
@@ -225,7 +231,7 @@ class Side:
         """dtype, shape and strides of an output; raises Refused."""
         if not isinstance(output, torch.Tensor):
             raise Refused(protocol.FAULT_OUTPUT, "it returned %s, not a tensor" % type(output).__name__)
-        if output.is_cuda != self.on_card:
+        if output.device.type != ("cuda" if self.on_card else "cpu"):
             raise Refused(protocol.FAULT_OUTPUT, "it returned a tensor on %s" % output.device)
         dtype = str(output.dtype).replace("torch.", "")
         if dtype not in protocol.DTYPES or output.dim() > protocol.MAX_DIMENSIONS or output.layout is not torch.strided:
