@@ -4,8 +4,9 @@ The loop edits gemv_candidate.py, not this file. `python gemv_baseline.py` check
 own clock and prints one JSON line.
 """
 
-from hotkernel_contract import Target
 from torch import mv as baseline
+
+from hotkernel_contract import Target
 
 TARGET = Target(
     name="gemv",

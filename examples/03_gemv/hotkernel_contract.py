@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: df5c24b557a3793e12d8c3a2b45f182ee4f1d7eddc1a809c7303fc5f0b2ceeae
+# version 0.2.0, SHA-256 of all that follows this line: ce63b8f3f930bc3793b1df6e0d65eef17cdf6710c65f04be91941066bc34e069
 from __future__ import annotations
 
 import hashlib
@@ -272,27 +272,31 @@ def parameters_of(function: Callable[..., Any]) -> Optional[List[str]]:
 # How often a row is something else than normal. All of them are in every batch, and they are what is timed: a shortcut
 # that is right on normal rows alone is wrong somewhere in each batch.
 _SCALED, _SHIFTED, _HEAVY = 0.15, 0.05, 0.05
-_SPECIAL_ROWS = 5  # of each kind: constant, zero, tiny, alternating, one huge element
+_SPECIAL = 1 / 256  # of the rows of each special kind: constant, zero, tiny, alternating, one huge element
 SCALE_EXPONENT = 8.0
 HUGE, TINY, SHIFT = 1000.0, 1e-4, 4.0
 
 
-def draw(target: Target, generator: torch.Generator, device: str, names: tuple) -> Dict[str, torch.Tensor]:
-    """Fresh raw tensors for these inputs of the target."""
-    return {name: draw_one(target.raws[name], generator, device, target.mixture, name in target.rotate) for name in names}
+def draw(target: Target, generator: torch.Generator, device: str, names: Tuple[str, ...],
+         copies: int = 0) -> Dict[str, torch.Tensor]:
+    """Fresh raw tensors for these inputs of the target; with `copies`, so many of each along a first dimension."""
+    return {name: draw_one(target.raws[name], generator, device, target.mixture, name in target.rotate, copies)
+            for name in names}
 
 
-def draw_one(spec: Input, generator: torch.Generator, device: str, mixture: str = "full", streams: bool = True) -> torch.Tensor:
-    """One tensor: integers uniform in their range, booleans even, floats from the mixture."""
+def draw_one(spec: Input, generator: torch.Generator, device: str, mixture: str = "full", streams: bool = True,
+             copies: int = 0) -> torch.Tensor:
+    """One tensor, or `copies` of its kind: integers uniform in their range, booleans even, floats from the mixture."""
+    shape = (copies, *spec.shape) if copies else spec.shape
     if spec.dtype is torch.bool:
-        return torch.randint(0, 2, spec.shape, generator=generator, device=device).bool()
+        return torch.randint(0, 2, shape, generator=generator, device=device).bool()
     if not spec.dtype.is_floating_point:
-        return torch.randint(0, spec.high, spec.shape, generator=generator, device=device, dtype=spec.dtype)
+        return torch.randint(0, spec.high, shape, generator=generator, device=device, dtype=spec.dtype)
     at = spec.dtype if spec.dtype in (torch.float32, torch.float64) or device != "cpu" else torch.float32
-    x = torch.empty(spec.shape, device=device, dtype=at)
+    x = torch.empty(shape, device=device, dtype=at)
     x.normal_(generator=generator)
     if mixture == "full":
-        if streams and x.dim() > 1:
+        if streams and len(spec.shape) > 1:
             mix_rows(x.view(-1, x.shape[-1]), generator)
         else:
             plant_zeros(x.view(-1), generator)
@@ -309,7 +313,7 @@ def mix_rows(x: torch.Tensor, generator: torch.Generator) -> None:
     shifted = (kind >= _SCALED) & (kind < _SCALED + _SHIFTED)
     shift = (shifted * SHIFT * torch.sign(exponent)).to(x.dtype)
     torch.addcmul(shift, x, scale.to(x.dtype), out=x)
-    count = min(_SPECIAL_ROWS, rows // 16)
+    count = max(1, round(_SPECIAL * rows)) if rows >= 16 else 0
     heavy = max(1, int(_HEAVY * rows)) if rows >= 16 else 0
     order = torch.randperm(rows, generator=generator, device=device)
     picks = list(order[: heavy + 5 * count].split([heavy] + [count] * 5))

@@ -95,7 +95,8 @@ def test_imports_are_merged_and_those_between_the_parts_are_gone() -> None:
         "a": '"""A, the first."""\n\nfrom __future__ import annotations\n\nimport re\nimport torch\nfrom os import path\n\n'
              'X = 1\n',
         "b": '"""B."""\n\nfrom __future__ import annotations\n\nimport re\nfrom os import sep\n'
-             'from hotkernel_contract.a import X\n\nY = X\n\n\ndef f():\n    """F."""\n    from hotkernel_contract.a import X\n\n    return X\n'})
+             'from hotkernel_contract.a import X\n\nY = X\n\n\n'
+             'def f():\n    """F."""\n    from hotkernel_contract.a import X\n\n    return X\n'})
 
     assert merged == ('from __future__ import annotations\n\nimport re\nfrom os import path, sep\n\nimport torch\n\n'
                       '# a.py: A, the first.\n\nX = 1\n\n\n# b.py: B.\n\nY = X\n\n\ndef f():\n    """F."""\n    return X\n')

@@ -1,62 +1,22 @@
-"""Claims about new_target: what it writes runs with plain python, what cannot judge is refused, and a refusal leaves nothing."""
+"""Claims about new_target: what it writes runs with plain python, and what cannot judge is refused in the contract's words."""
 
 from __future__ import annotations
 
-import json
-import os
-import resource
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_ins import session as session_in
+import stand_ins
+from target_makers import MINE, make, plain_line, refused, session
 
-from hotkernel.errors import ToolError
 from hotkernel.records import pins
 from hotkernel.records.state import state_dir
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.target import NewTarget
 from hotkernel.session import Session
-from hotkernel.tools.targets import new_target
 
-MINE = '''
-import torch
-
-FACTOR = 3.0
-
-def scaled(x, w):
-    return x * w * FACTOR
-
-def one(x):
-    return x * 2.0
-
-def constant(x, w):
-    return torch.ones_like(x)
-
-def gather(x, idx, keep):
-    return x[idx] * keep[:, None]
-
-def quantised(raw):
-    scale = raw["x"].abs().amax(1, keepdim=True).float().clamp(min=1e-6) / 127
-    return {"q": (raw["x"].float() / scale).round().to(torch.int8), "scale": scale, "v": raw["v"]}
-
-def dequantised_mv(q, scale, v):
-    return (q.float() * scale) @ v
-
-if __name__ == "__main__":
-    raise SystemExit("ran as a script")
-'''
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Session:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "mine.py").write_text(MINE, encoding="utf-8")
-    return session_in(tmp_path / "work", HOTKERNEL_STATE_DIR=str(tmp_path / "state"))
+__all__ = ["session"]  # a fixture
 
 
 @pytest.fixture(scope="module")
@@ -64,54 +24,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, NewTarget]:
     """A target of the user's own function, for the claims that only look at it."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "mine.py").write_text(MINE, encoding="utf-8")
-    session = session_in(folder, HOTKERNEL_STATE_DIR=str(folder / "state"))
+    session = stand_ins.session(folder, HOTKERNEL_STATE_DIR=str(folder / "state"))
     return session, make(session)
-
-
-def make(session: Session, target: str = "scaled", from_: str = "./mine.py:scaled", **given: Any) -> NewTarget:
-    known: dict[str, Any] = {"shape": "16x32", "extra": ["w:32"], "dtype": "fp32", "device": "cpu", "iters": 4}
-    return new_target(session, target, from_, **{**known, **given})
-
-
-def refused(session: Session, *words: str, **given: Any) -> ToolError:
-    """The refusal of a target, which must leave everything as it was."""
-    before = listing(session.root)
-    with pytest.raises(ToolError) as caught:
-        make(session, *words, **given)
-    assert listing(session.root) == before
-    return caught.value
-
-
-def listing(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")
-            if "__pycache__" not in str(path)}
-
-
-def plain_line(file: Path) -> tuple[int, dict[str, Any]]:
-    """Exit status and line of a target's file under plain python, with nothing of ours within reach."""
-    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=60, check=False, cwd="/", env={})
-    return done.returncode, json.loads(done.stdout.splitlines()[-1])
-
-
-def in_a_child(what: Callable[[], object], before: Callable[[], None]) -> str:
-    """The text of the refusal that `what` gets in a forked process, where `before` takes something away."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            before()
-            answer = f"made {what()}"
-        except ToolError as error:
-            answer = str(error)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, the parent must hear of it
-            answer = f"bug: {error!r}"
-        os.write(writing, answer.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    return answer
 
 
 def test_the_answer_says_what_was_written_what_a_call_takes_and_what_to_do_next(made: tuple[Session, NewTarget]) -> None:
@@ -258,98 +172,6 @@ def test_a_module_that_ends_python_is_refused(session: Session) -> None:
     (session.root / "leaving.py").write_text("import os\nos._exit(3)\n", encoding="utf-8")
 
     assert "exit status 3" in refused(session, "leaving", "leaving.py:f").message
-
-
-def test_files_that_are_there_are_named_and_stay(session: Session) -> None:
-    for name in ("scaled_baseline.py", "scaled_candidate.py"):
-        (session.root / name).write_text("mine", encoding="utf-8")
-
-    assert "scaled_baseline.py and scaled_candidate.py already" in refused(session).message
-
-
-def test_force_replaces_them_and_pins_anew(session: Session) -> None:
-    first = make(session)
-    Path(first.files["candidate"]).write_text("edited", encoding="utf-8")
-    before = pins.load(state_dir(session.environment), Path(first.files["baseline"]))
-
-    second = make(session, dtype="fp64", force=True)
-
-    assert 'dtype="fp64"' in Path(second.files["baseline"]).read_text(encoding="utf-8")
-    assert "scaled_candidate" in Path(second.files["candidate"]).read_text(encoding="utf-8")
-    assert pins.load(state_dir(session.environment), Path(first.files["baseline"])) != before
-
-
-def test_a_second_target_shares_the_contract_of_a_folder(session: Session) -> None:
-    make(session)
-    contract = session.root / "hotkernel_contract.py"
-    before = contract.stat().st_mtime_ns
-
-    make(session, "one", "mine.py:one", extra=None)
-
-    assert contract.stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize(("text", "said"), [
-    ("# version 0.0.1, SHA-256 of all that follows this line: " + "0" * 64 + "\nimport torch\n", "a contract that was edited"),
-    ("# version 0.0.1, SHA-256 of all that follows this line: "
-     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n", "the contract of hotkernel 0.0.1"),
-    ("import torch\n", "no contract that hotkernel made"),
-])
-def test_another_contract_is_replaced_by_force_alone_and_that_is_said(session: Session, text: str, said: str) -> None:
-    (session.root / "hotkernel_contract.py").write_text(text, encoding="utf-8")
-
-    assert said in refused(session).message
-    assert said in make(session, force=True).warnings[0]
-
-
-def test_the_users_own_file_is_never_written_over(session: Session) -> None:
-    (session.root / "scaled_candidate.py").write_text(MINE, encoding="utf-8")
-
-    assert "would be written over" in refused(session, "scaled", "scaled_candidate.py:scaled", force=True).message
-
-
-@pytest.mark.parametrize("name", ["mine.py", "mine.py/deeper"])
-def test_an_out_dir_that_is_a_file_is_refused(session: Session, name: str) -> None:
-    assert "mine.py" in refused(session, out_dir=name).message
-
-
-def test_a_cwd_that_is_not_there_is_refused_and_not_made(session: Session) -> None:
-    assert "no such folder" in refused(session, "mv", "torch:mv", cwd="typo").message
-
-
-def test_a_folder_in_the_place_of_a_file_is_refused(session: Session) -> None:
-    (session.root / "scaled_baseline.py").mkdir()
-
-    assert "is a folder" in refused(session, force=True).message
-
-
-def test_a_new_out_dir_is_gone_after_a_refusal(session: Session) -> None:
-    refused(session, reference="mine.py:constant", out_dir="a/b/c")
-
-    assert not (session.root / "a").exists()
-
-
-def test_a_folder_that_may_not_be_written_is_refused(session: Session) -> None:
-    for folder in (session.root, *session.root.parents[:3]):
-        folder.chmod(0o755)
-
-    def as_nobody() -> None:
-        if os.geteuid() == 0:  # root may write everywhere
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-        else:
-            session.root.chmod(0o555)
-
-    assert "give write permission there" in in_a_child(lambda: make(session), as_nobody)
-    assert [path.name for path in session.root.iterdir()] == ["mine.py"]
-
-
-def test_a_disk_that_fills_leaves_nothing(session: Session) -> None:
-    answer = in_a_child(lambda: make(session), lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
-
-    assert "was not written" in answer
-    assert [path.name for path in session.root.iterdir()] == ["mine.py"]
 
 
 @pytest.mark.slow

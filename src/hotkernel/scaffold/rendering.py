@@ -42,9 +42,8 @@ def baseline_text(plan: Blueprint, folder: Path) -> str:
     if plan.derive:
         values |= {"derive": _Name("derive"), "takes": plan.takes}
     values |= plan.settings
-    return _fill("baseline.py.template", target=plan.target, imports="".join(f"{line}\n" for line in sorted(imports)) + ("\n" if imports else ""), contract=contract,
-                 bindings="".join(f"{line}\n" for line in bindings) + "\n" if bindings else "",
-                 settings="\n".join(f"    {name}={_shown(value)}," for name, value in values.items()))
+    return _fill("baseline.py.template", target=plan.target, imports=_block(sorted(imports)), contract=contract,
+                 bindings=_block(bindings), settings="\n".join(f"    {name}={_shown(value)}," for name, value in values.items()))
 
 
 def candidate_text(plan: Blueprint, *, is_copy: bool) -> str:
@@ -114,6 +113,11 @@ def _without_main(source: str) -> str:
 
 def _fill(name: str, **values: str) -> str:
     return Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
+
+
+def _block(lines: list[str]) -> str:
+    """Lines with a blank one below them; nothing where there is none."""
+    return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 
 def _shown(value: object) -> str:
