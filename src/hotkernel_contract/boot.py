@@ -22,6 +22,7 @@ from typing import Iterable
 HERE = Path(__file__).resolve().parent
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_PTRACER = 1, 4, 36, 0x59616D61
 _ANY = 2**64 - 1
+SWEEP_S = 2.0  # a process that changes its pid all the time is chased so long
 
 
 def bind_package() -> None:
@@ -78,9 +79,8 @@ class Zygote:
             self.children[connection].add(pid)
             self.protocol.send_message(connection, {"pid": pid})
         elif message["op"] == "end":
-            kill_trees(message["pids"], message["wait"])
+            self.dying |= kill_trees(message["pids"], message["wait"])
             self.children[connection].difference_update(message["pids"])
-            self.dying.update(message["pids"])
             self.protocol.send_message(connection, {"ok": True})
         elif message["op"] == "sweep":
             self.protocol.send_message(connection, {"orphans": self.sweep()})
@@ -116,13 +116,20 @@ class Zygote:
         self.sweep()
 
     def sweep(self) -> int:
-        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody. Returns how many."""
-        living = children_of(os.getpid())
-        self.dying &= living
-        orphans = living - self.dying.union(*self.children.values())
-        kill_trees(orphans)
-        self.reap()
-        return len(orphans)
+        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody. Returns how many.
+
+        Until there are none, for one may have forked as it was killed.
+        """
+        found, deadline = 0, time.monotonic() + SWEEP_S
+        while True:
+            living = children_of(os.getpid())
+            self.dying &= living
+            orphans = living - self.dying.union(*self.children.values())
+            if not orphans or time.monotonic() > deadline:
+                return found
+            found += len(orphans)
+            kill_trees(orphans)
+            self.reap()
 
     def reap(self) -> None:
         """Collect what has ended, so that no pid is kept."""
@@ -173,8 +180,9 @@ def stat_of(pid: object) -> list:
         return []
 
 
-def kill_trees(pids: Iterable[int], wait: bool = True) -> None:
-    """Kill processes with their sessions and every descendant; wait until they are gone, at most three seconds."""
+def kill_trees(pids: Iterable[int], wait: bool = True) -> set[int]:
+    """Kill processes with their sessions and every descendant, and return them all; wait until the given ones are gone,
+    at most three seconds."""
     roots = set(pids)
     victims, todo = set(roots), list(roots)
     while todo:
@@ -191,6 +199,7 @@ def kill_trees(pids: Iterable[int], wait: bool = True) -> None:
     while roots and time.monotonic() < deadline:
         roots = {pid for pid in roots if is_running(pid)}
         time.sleep(0.002 if roots else 0.0)
+    return victims
 
 
 def is_running(pid: int) -> bool:
