@@ -1,0 +1,45 @@
+# Each target does its own set-up on a fresh machine: a virtual environment in .venv, then what it needs from PyPI.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A GPU machine brings its own torch: HOTKERNEL_PYTHON names the interpreter that has it.
+HOTKERNEL_PYTHON ?= $(abspath $(BIN)/python)
+export HOTKERNEL_PYTHON
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check test-gpu test-clients docs clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# the server with the test extra (a CPU build of torch, unless HOTKERNEL_PYTHON names another)
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[test]'
+	touch $@
+
+$(VENV)/.check: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[check]'
+	touch $@
+
+demo: $(VENV)/.test  ## four candidates judged, recorded and put on a board: on the GPU where there is one, else on the CPU
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test  ## all tests that need no GPU
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.check  ## ruff, mypy strict, the import layers
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q --noconftest -p no:cacheprovider tests/house/test_layers.py
+
+test-gpu: $(VENV)/.test  ## the tests that need a card
+	$(BIN)/python -m pytest -q -m gpu tests/gpu
+
+test-clients: $(VENV)/.test  ## real MCP clients (npm); skips aloud what is absent
+	$(BIN)/python tests/doors/clients/run_clients.py
+
+docs: $(VENV)/.test  ## the generated pages and the vendored contracts
+	$(BIN)/python tests/doors/write_pages.py
+
+clean:
+	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache
