@@ -1,0 +1,370 @@
+"""The zygote forks what it is asked to, and takes everything with it: at a connection's end, and at its owner's death."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from process_trees import all_ended, are_gone, is_alive, numbers_in, wait_until
+from workers import GOOD, Nest, own_environment, start_zygote
+
+from hotkernel.errors import ToolError
+from hotkernel.harness.links import WorkerLink
+from hotkernel.harness.zygote import Nursery, Zygote
+from hotkernel_contract import protocol
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parents[1] / "src"
+
+# A candidate that leaves a child, a grandchild in a session of its own, and a daemon whose parent is gone.
+FAMILY = """
+import os, subprocess, time
+def note(pid):
+    with open(os.environ["HOME"] + "/pids", "a") as file:
+        file.write("%d\\n" % pid)
+def wait():
+    while True:
+        time.sleep(60)
+note(os.getpid())
+if os.fork() == 0:
+    note(os.getpid())
+    if os.fork() == 0:
+        os.setsid()
+        note(os.getpid())
+        wait()
+    wait()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        note(os.getpid())
+        wait()
+    os._exit(0)
+def candidate(x):
+    return x * 2
+"""
+FAMILY_SIZE = 4
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    zygote = start_zygote(tmp_path_factory.mktemp("zygote"))
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def nest(zygote: Zygote, tmp_path: Path) -> Iterator[Nest]:
+    nest = Nest(zygote, tmp_path)
+    yield nest
+    nest.close()
+
+
+def family_of(worker: WorkerLink) -> list[int]:
+    """All of FAMILY, once it is there."""
+    return numbers_in(worker.log.parent / "pids", FAMILY_SIZE)
+
+
+# Ready ----------------------------------------------------------------------------------------------------------------
+
+
+def test_it_says_what_torch_it_imported(zygote):
+    assert zygote.versions.torch == torch.__version__
+    assert zygote.versions.python == ".".join(map(str, sys.version_info[:3]))
+    assert zygote.is_alive
+
+
+def test_a_worker_is_forked_in_well_under_the_time_of_an_import_of_torch(nest):
+    began = time.monotonic()
+    nest.ready(nest.worker())
+
+    assert time.monotonic() - began < 1.0
+
+
+def test_a_worker_runs_batches(nest):
+    worker = nest.worker()
+    nest.ready(worker)
+
+    for nonce in range(1, 6):
+        outputs = nest.batch(worker, nonce=nonce)
+        assert [o.shape for o in outputs] == [(3, 4)] * 4
+
+
+def test_a_child_has_its_own_session_environment_and_channel_and_nothing_else(nest, tmp_path):
+    facts = """
+import json, os, sys
+with open(os.environ["HOME"] + "/facts", "w") as file:
+    json.dump({"sid": os.getsid(0), "pid": os.getpid(), "fds": sorted(os.listdir("/proc/self/fd")), "env": dict(os.environ),
+               "name": __name__, "path": sys.path, "cwd": os.getcwd(), "stdin": os.read(0, 10).decode()}, file)
+print("said at import", flush=True)
+"""
+    worker = nest.worker(facts + GOOD)
+    nest.ready(worker)
+    home = tmp_path / "side-1"
+    found = json.loads((home / "facts").read_text(encoding="utf-8"))
+
+    assert found["sid"] == found["pid"] == worker.pid
+    assert set(found["env"]) <= {"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR",
+                                 "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+                                 "LC_CTYPE"}
+    assert found["env"]["HOME"] == found["cwd"] == str(home)
+    assert len(found["fds"]) <= 6  # the three of any program, the channel, the file itself and the listing
+    assert found["name"] != "__main__"
+    assert found["stdin"] == ""
+    assert str(SOURCES / "hotkernel_contract") not in found["path"]
+    assert "said at import" in (home / "log").read_text(encoding="utf-8")
+
+
+def test_two_sides_see_nothing_of_each_others_modules(nest):
+    marks = "import sys\nassert not hasattr(sys, 'marked'), 'seen'\nsys.marked = True\n"
+    for _ in range(2):
+        nest.ready(nest.worker(marks + GOOD))
+
+
+# Ends -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_is_ended_takes_its_family_with_it_and_leaves_the_others(nest):
+    stays = nest.worker()
+    nest.ready(stays)
+    worker = nest.worker(FAMILY)
+    nest.ready(worker)
+    family = family_of(worker)
+    with all_ended(family):
+        nest.fork.end([worker.pid])
+        nest.fork.sweep()
+
+        assert are_gone(family, 5)
+        assert is_alive(stays.pid)
+        assert nest.batch(stays)
+
+
+def test_a_connection_that_closes_takes_its_children_and_no_one_elses(zygote, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    going, staying = Nest(zygote, tmp_path / "a"), Nest(zygote, tmp_path / "b")
+    parent, other = going.worker(FAMILY), staying.worker()
+    going.ready(parent)
+    staying.ready(other)
+    family = family_of(parent)
+    with all_ended(family):
+        going.close()
+
+        assert are_gone(family, 5)
+        assert staying.batch(other)
+        staying.close()
+        assert are_gone([other.pid], 5)
+
+
+def test_a_stopped_worker_is_ended_all_the_same(nest):
+    worker = nest.worker()
+    nest.ready(worker)
+    worker.stand_still()
+    nest.fork.end([worker.pid])
+
+    assert are_gone([worker.pid], 5)
+
+
+def test_processes_that_left_their_tree_are_counted_and_ended(zygote, nest):
+    nest.ready(nest.worker())
+    nest.fork.sweep()
+    assert nest.fork.sweep() == 0
+    parent = nest.worker(FAMILY)
+    nest.ready(parent)
+    family = family_of(parent)
+    with all_ended(family):
+        orphan = orphan_in(family, zygote)
+
+        assert nest.fork.sweep() == 1
+        assert are_gone([orphan], 5)
+        assert all(is_alive(pid) for pid in family if pid != orphan)
+        assert nest.fork.sweep() == 0
+
+
+def test_the_family_of_a_worker_that_is_being_ended_has_not_left_its_tree(nest):
+    stays = "import os, time\nif os.fork() == 0:\n    while True:\n        time.sleep(60)\n" + GOOD
+    nest.fork.sweep()
+    for _ in range(5):
+        worker = nest.worker(stays)
+        nest.ready(worker)
+        nest.fork.end([worker.pid], wait=False)
+
+        assert nest.fork.sweep() == 0
+
+
+def orphan_in(family: list[int], zygote: Zygote) -> int:
+    """The member that has become the zygote's own, once it has."""
+    def orphans() -> list[int]:
+        return [pid for pid in family[1:] if psutil.Process(pid).ppid() == zygote.process.pid]
+
+    assert wait_until(lambda: len(orphans()) == 1)
+    return orphans()[0]
+
+
+RESPAWNER = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        if os.fork():
+            os._exit(0)
+        with open(os.environ["HOME"] + "/beat", "a") as file:
+            file.write(".")
+        time.sleep(0.001)
+def candidate(x):
+    return x * 2
+"""
+
+
+def test_a_process_that_changes_its_pid_all_the_time_is_ended_too(zygote, tmp_path):
+    nest = Nest(zygote, tmp_path)
+    worker = nest.worker(RESPAWNER)
+    nest.ready(worker)
+    beat = worker.log.parent / "beat"
+    assert wait_until(lambda: beat.exists() and beat.stat().st_size > 20)
+    nest.close()
+    again = Nest(zygote, tmp_path / "again")
+    (tmp_path / "again").mkdir()
+    again.ready(again.worker())  # the zygote answers in turn: it has cleaned up by now
+    size = beat.stat().st_size
+    wait_until(lambda: beat.stat().st_size > size, 0.3)
+
+    assert beat.stat().st_size == size
+    again.close()
+
+
+def test_junk_on_a_connection_ends_that_connection_alone(zygote, tmp_path):
+    ours, theirs = socket.socketpair()
+    protocol.send_message(zygote.owner, {"op": "attach"}, (theirs.fileno(),))
+    protocol.receive_message(zygote.owner)
+    theirs.close()
+    ours.settimeout(5)
+    ours.sendall(b"\xff" * 5 + b"{" * 300)
+    nest = Nest(zygote, tmp_path)
+    nest.ready(nest.worker())
+    nest.close()
+
+    assert is_hung_up(ours)
+    ours.close()
+
+
+def is_hung_up(channel: socket.socket) -> bool:
+    """Whether the other end closed it, with our bytes read or not."""
+    try:
+        return channel.recv(10) == b""
+    except ConnectionResetError:
+        return True
+
+
+# The owner's end ------------------------------------------------------------------------------------------------------
+
+
+def test_an_owner_that_closes_ends_the_zygote_with_all_it_forked(tmp_path):
+    zygote = start_zygote(tmp_path)
+    nest = Nest(zygote, tmp_path)
+    parent = nest.worker(FAMILY)
+    nest.ready(parent)
+    family = family_of(parent)
+    with all_ended(family):
+        zygote.close()
+
+        assert not zygote.is_alive
+        assert are_gone(family, 5)
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from workers import Nest, start_zygote
+import test_zygote
+folder = Path(sys.argv[3])
+zygote = start_zygote(folder)
+nest = Nest(zygote, folder)
+worker = nest.worker(test_zygote.FAMILY)
+nest.ready(worker)
+test_zygote.family_of(worker)
+print(zygote.process.pid, worker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_after_sigkill_of_the_owner_no_process_is_left(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(HERE), str(SOURCES), str(tmp_path)],
+                          stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        pids = [int(word) for word in owner.stdout.readline().split()]
+        family = numbers_in(tmp_path / "side-1" / "pids", FAMILY_SIZE)
+        with all_ended([*pids, *family]):
+            assert len(set(family) | set(pids)) == FAMILY_SIZE + 1
+            assert all(is_alive(pid) for pid in (*pids, *family))
+            owner.send_signal(signal.SIGKILL)
+
+            assert are_gone([*pids, *family], 5)
+
+
+def test_ctrl_c_in_the_terminal_is_the_owners_to_handle(zygote):
+    os.kill(zygote.process.pid, signal.SIGINT)
+
+    assert not wait_until(lambda: not zygote.is_alive, 0.1)
+
+
+# What cannot start ----------------------------------------------------------------------------------------------------
+
+
+def script(folder: Path, body: str) -> Path:
+    file = folder / "python"
+    file.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def test_a_python_without_torch_is_refused_with_what_to_set(tmp_path):
+    bare = script(tmp_path, f'exec "{sys.executable}" -I -S "$@"')  # no site-packages: no torch
+
+    with pytest.raises(ToolError, match="cannot import torch: ModuleNotFoundError") as refusal:
+        Zygote(bare, own_environment(), tmp_path / "log")
+    assert "HOTKERNEL_PYTHON" in refusal.value.fix
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("echo not a python at all >&2; exit 3", "not a python at all"),
+    ('echo "{\\"torch\\": \\"9.9\\"}"; exit 0', "9.9"),
+    ("kill -9 $$", ""),
+])
+def test_what_is_no_python_is_refused_with_what_it_said(tmp_path, body, said):
+    with pytest.raises(ToolError, match="cannot run hotkernel's contract") as refusal:
+        Zygote(script(tmp_path, body), own_environment(), tmp_path / "log")
+    assert said in refusal.value.detail
+
+
+# Kept warm ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_zygote_serves_until_the_interpreter_or_the_environment_changes(tmp_path):
+    nursery, python = Nursery(), Path(sys.executable)
+    first = nursery.zygote(python, own_environment(), tmp_path / "log")
+    try:
+        assert nursery.zygote(python, {**own_environment(), "HF_TOKEN": "not seen anyway"}, tmp_path / "log") is first
+        second = nursery.zygote(python, {**own_environment(), "OMP_NUM_THREADS": "1"}, tmp_path / "log")
+        assert second is not first
+        assert not first.is_alive
+        second.process.kill()
+        second.process.wait(10)
+        third = nursery.zygote(python, {**own_environment(), "OMP_NUM_THREADS": "1"}, tmp_path / "log")
+        assert third.is_alive
+    finally:
+        nursery.close()
+
+    assert not third.is_alive
