@@ -80,6 +80,15 @@ def test_a_worker_that_ends_is_an_early_exit(nest, source):
     assert "ended by itself" in fault.reason
 
 
+def test_a_worker_that_is_gone_before_it_was_told_anything_still_has_its_say(nest):
+    worker = nest.worker("import no_such_module_at_all\n")
+    assert are_gone([worker.pid], 10)
+    with pytest.raises(SideFault) as caught:
+        worker.send_message(nest.layout, (nest.arena.fd,))
+
+    assert caught.value.fault.rule == "import_failed"
+
+
 def test_its_last_words_are_in_the_reason(nest):
     fault = fault_of(nest, in_call("print('no space\\x1b[31m left', file=sys.stderr, flush=True)", "os._exit(1)"))
 
@@ -185,7 +194,7 @@ def test_a_flood_of_output_is_a_fault_before_the_disk_is_full(nest):
 
 
 def test_a_worker_whose_child_speaks_for_it_too_is_out_of_protocol(nest):
-    fault = fault_of(nest, in_call("if os.fork(): time.sleep(0.3)"), timeout_s=2.0)
+    fault = fault_of(nest, in_call("os.fork()").replace("return x", "time.sleep(0.01); return x"), timeout_s=2.0)
 
     assert fault.kind is VerdictKind.INVALID
     assert fault.rule in ("out_of_protocol", "timeout")  # whichever of the two gets the referee's next word

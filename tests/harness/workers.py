@@ -58,7 +58,7 @@ class Nest:
         deadline = time.monotonic() + timeout_s
         worker.expect(protocol.HELLO, deadline)
         worker.send(protocol.pack(protocol.MAP))
-        protocol.send_message(worker.channel, self.layout, (self.arena.fd,))
+        worker.send_message(self.layout, (self.arena.fd,))
         worker.expect(protocol.READY, deadline)
 
     def batch(self, worker: WorkerLink, *, timeout_s: float = 20.0, nonce: int = 77) -> list[protocol.OutputAt]:

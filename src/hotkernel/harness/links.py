@@ -15,6 +15,7 @@ from hotkernel_contract import protocol
 from hotkernel_contract.protocol import Frame
 
 LOG_LIMIT_BYTES = 64 << 20  # a worker that writes more than this fills somebody's disk
+PARTING_S = 1.0
 SAID_LIMIT = 400  # of a candidate's own words in a reason: they are data
 
 _FAULTS = {  # what a worker may say of itself -> the rule and the kind it is for a candidate
@@ -150,7 +151,22 @@ class WorkerLink:
         try:
             self.channel.sendall(data)
         except OSError:
-            raise self.fault("early_exit", f"its process ended by itself{self.last_words()}") from None
+            raise self.parting() from None
+
+    def send_message(self, message: Any, files: tuple[int, ...]) -> None:
+        """A JSON message with open files; to a worker, never from one."""
+        try:
+            protocol.send_message(self.channel, message, files)
+        except OSError:
+            raise self.parting() from None
+
+    def parting(self) -> SideFault:
+        """What a process that does not listen any more has said last: its fault, or that it is gone."""
+        try:
+            while True:
+                self.receive(time.monotonic() + PARTING_S)
+        except SideFault as fault:
+            return fault
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
         return SideFault(Fault(kind, rule, f"the {self.side}: {reason}", self.side))

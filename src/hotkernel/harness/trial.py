@@ -199,7 +199,7 @@ class Trial:
         for worker in pair.workers.values():
             worker.expect(protocol.HELLO, deadline)
             worker.send(protocol.pack(protocol.MAP))
-            protocol.send_message(worker.channel, self.layout, tuple(self.files))
+            worker.send_message(self.layout, tuple(self.files))
         for worker in pair.workers.values():
             self.batches.ready(worker, worker.expect(protocol.READY, deadline).body[: protocol.HANDLE_BYTES])
 
