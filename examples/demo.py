@@ -64,7 +64,7 @@ def judge(session: Session, name: str, step: str, what: str) -> str:
     print(f"   verdict: {found.verdict}" + (f" (rule {found.rule})" if found.rule else ""))
     print(f"   {found.reason}")
     print(f"   {times(found)}")
-    print(f"   {kept.advice.decision}: {kept.advice.reason}\n", flush=True)
+    print(f"   {kept.advice}\n", flush=True)
     return str(found.verdict)
 
 

@@ -40,6 +40,7 @@ from hotkernel.schema.roofline import Calibration
 from hotkernel.schema.verdict import Batch, Evidence, Fault, Measurement, Mode, Pair, Plan, Side, Stage, Verdict, VerdictKind
 
 FOREIGN_REPEATS = 3
+EMPTY_PAIRS = 3
 SOURCE_LIMIT_BYTES = 1_000_000
 
 
@@ -137,6 +138,7 @@ class Verify:
         self.plan: Plan | None = None
         self.quiet, self.note = True, ""
         self.next_pair = 0
+        self.empty = 0
         self.before = self.card.state()
         self.foreign = self._foreign_before()
         self.trial = Trial(fork, self._setting(), self.card.moment, self._say)
@@ -200,12 +202,20 @@ class Verify:
                 self.batches += [replace(batch, void="another process used the card") for batch in taken]
             else:
                 self.quiet, self.note = False, "another process used the card during the measurement"
-            if not any(batch.void is None for batch in taken):
-                self.quiet, self.note = False, taken[-1].void or "every value was void"
             self.batches += taken
+            self._count_empty(taken)
             if pair.number == 0:
                 self.trial.measure_calls(pair)
         self.trial.end(started)
+
+    def _count_empty(self, taken: list[Batch]) -> None:
+        """A pair without one whole value says nothing; after some of them the machine is too busy to go on."""
+        assert self.plan is not None
+        if not samples.values_of(self.plan, taken, self.trial.fills):
+            self.empty += 1
+            if self.empty >= EMPTY_PAIRS:
+                self.quiet = False
+                self.note = next((batch.void for batch in reversed(taken) if batch.void), "no value was whole")
 
     def _next(self) -> Step:
         assert self.plan is not None
