@@ -38,6 +38,7 @@ from hotkernel.schema.gpu import GpuState
 from hotkernel.schema.plain import from_plain
 from hotkernel.schema.roofline import Calibration
 from hotkernel.schema.verdict import Batch, Evidence, Fault, Measurement, Mode, Pair, Plan, Side, Stage, Verdict, VerdictKind
+from hotkernel_contract.protocol import CONFINEMENT
 
 FOREIGN_REPEATS = 3
 EMPTY_PAIRS = 3
@@ -338,12 +339,18 @@ class Verify:
             rule=verdict.rule, speedup=verdict.speedup, interval_99=verdict.interval, equivalent=verdict.equivalent,
             smallest_effect_pct=verdict.smallest_effect_pct, baseline=None, candidate=None,
             timestamp=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), protocol=PROTOCOL,
-            device=target.get("device", request.device or "unknown"), assurance="process", incumbent_id=request.incumbent_id,
+            device=target.get("device", request.device or "unknown"), confinement=self._confinement(),
+            assurance="process" if self._confinement()["landlock"] else "cooperative", incumbent_id=request.incumbent_id,
             roofline_inputs={"min_bytes": moved, "flops": flops}, gpu=request.gpu if target.get("device") == "cuda" else None,
             gpu_uuid=request.gpu_uuid, driver=request.driver, power_limit_w=request.power_limit_w,
             shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources,
             pins=getattr(self, "pins", {}), cmds=request.cmds,
             versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
+
+    def _confinement(self) -> dict[str, bool]:
+        """What held every worker of this verify; a process of the same user that nothing holds could reach the judge."""
+        held = self.trial.held or 0
+        return {"own_session": True, **{name: bool(held >> bit & 1) for bit, name in enumerate(CONFINEMENT)}}
 
     def _all_warnings(self) -> Iterator[str]:
         yield from self.warnings

@@ -6,10 +6,12 @@ Irrevocable, so it comes before a line of the candidate is loaded. Linux only; t
 from __future__ import annotations
 
 import ctypes
-import glob
 import os
 import sys
-from typing import Dict, List
+from pathlib import Path
+from typing import List
+
+from hotkernel_contract.protocol import CONFINEMENT
 
 _PR_SET_NO_NEW_PRIVS = 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, the same numbers on every architecture
@@ -20,10 +22,8 @@ _SCOPE_SIGNAL = 1 << 1
 _WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
 
-# What a confinement can hold, in the order of its bits on the wire.
-NAMES = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-_CARD = ("/dev/nvidia*", "/dev/dxg")  # dxg: the card inside WSL2
+_CARD = ("nvidia*", "dxg")  # below /dev; dxg: the card inside WSL2
 _OWN_FOLDERS = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR",
                 "CUDA_CACHE_PATH", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 
@@ -43,7 +43,7 @@ def landlock_version() -> int:
 
 
 def confine(on_card: bool) -> int:
-    """Confine this process and all that it will start; the bits of NAMES that hold now.
+    """Confine this process and all that it will start; the bits of protocol.CONFINEMENT that hold now.
 
     It may write below its scratch, its caches and /dev/shm alone, reaches the card only where it measures there, and can
     neither trace nor signal a process that it did not start. It must have a single thread.
@@ -59,13 +59,8 @@ def confine(on_card: bool) -> int:
     return held
 
 
-def words(held: int) -> Dict[str, bool]:
-    """What the bits that `confine` returned say, by name."""
-    return {name: bool(held >> bit & 1) for bit, name in enumerate(NAMES)}
-
-
 def _bit(name: str, holds: bool) -> int:
-    return int(holds) << NAMES.index(name)
+    return int(holds) << CONFINEMENT.index(name)
 
 
 def _no_core_dump() -> bool:
@@ -95,7 +90,7 @@ def _landlock(version: int, on_card: bool) -> bool:
 
 def _places(on_card: bool) -> List[str]:
     own = [os.environ[name] for name in _OWN_FOLDERS if os.environ.get(name)]
-    card = [place for pattern in _CARD for place in glob.glob(pattern)] if on_card else []
+    card = [str(place) for pattern in _CARD for place in Path("/dev").glob(pattern)] if on_card else []
     return [*own, "/dev/shm", "/proc/self", *_DEVICES, *card]  # CUDA's events between processes lie in /dev/shm
 
 
@@ -106,7 +101,7 @@ def _allow(ruleset: int, place: str, whole: int) -> None:
     except OSError:
         return
     try:
-        allowed = whole if os.path.isdir(place) else whole & (_WRITE_FILE | _TRUNCATE)
+        allowed = whole if Path(place).is_dir() else whole & (_WRITE_FILE | _TRUNCATE)
         rule = _Beneath(allowed, folder)
         _system_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
     finally:

@@ -32,6 +32,9 @@ MAP, RUN, RELEASE = 1, 2, 3
 HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT = 16, 17, 18, 19, 20, 21, 22
 FROM_WORKER = frozenset((HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT))
 
+# What a worker is confined by: bits of HELLO's count, said before a line of the candidate is loaded.
+CONFINEMENT = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals")
+
 # codes of FAULT (the frame's count)
 FAULT_IMPORT, FAULT_NO_CALLABLE, FAULT_CALL, FAULT_OUTPUT, FAULT_ALIAS, FAULT_MEMORY = range(1, 7)
 

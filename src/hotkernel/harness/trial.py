@@ -89,6 +89,7 @@ class Trial:
         self.early: list[dict[Side, WorkerLink]] = []  # forked ahead, not in use yet
         self.seconds: dict[str, float] = {}
         self.started = 0
+        self.held: int | None = None  # what every worker so far was confined by, in bits of protocol.CONFINEMENT
 
     # Before any pair --------------------------------------------------------------------------------------------------
 
@@ -197,7 +198,8 @@ class Trial:
     def _ready(self, pair: PairOfWorkers) -> None:
         deadline = time.monotonic() + min(BUILD_TIMEOUT_S, self._left())
         for worker in pair.workers.values():
-            worker.expect(protocol.HELLO, deadline)
+            held = worker.expect(protocol.HELLO, deadline).number  # trusted: no line of the candidate is loaded yet
+            self.held = held if self.held is None else self.held & held
             worker.send(protocol.pack(protocol.MAP))
             worker.send_message(self.layout, tuple(self.files))
         for worker in pair.workers.values():
