@@ -41,6 +41,7 @@ class Stamped:
     check_us: float | None
     at_s: float
     void: str | None = None
+    fill_us: float | None = None
 
 
 class Laps:
@@ -218,7 +219,7 @@ class CardBatches:
         void = NEW_MEMORY if new else None
         if gate_us and not void:  # with no gate the fill waits for the host, and tells nothing of the card
             void = LATE if answer["late"] else self.canary(len(picks), answer["fill_us"])
-        return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void)
+        return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void, answer["fill_us"])
 
     def canary(self, calls: int, fill_us: float) -> str | None:
         """The fill is trusted work whose time is known: one that takes longer shares the card with something."""

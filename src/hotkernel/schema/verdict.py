@@ -53,6 +53,7 @@ class Batch:
     check_us: float | None = None  # stamp2 - stamp1: the check of all outputs, where the device timed it
     clock_mhz: int | None = None
     throttle_mask: int | None = None  # NVML's clocks-event reasons
+    fill_us: float | None = None  # of the span, what the fill took; compared with the fill alone, it is the canary
     void: str | None = None  # why this batch counts for nothing, if so
 
     def __post_init__(self) -> None:
