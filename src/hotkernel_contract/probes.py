@@ -8,6 +8,7 @@ crashes or hangs costs its own answer and no other.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -36,10 +37,8 @@ def main(argv: List[str]) -> int:
         import torch
 
         imported = torch.__version__
-        try:
+        with contextlib.suppress(Exception):  # the probe itself says what is wrong
             import triton  # noqa: F401 - before the forks, as a zygote does it
-        except Exception:  # noqa: BLE001, S110 - the probe itself says what is wrong
-            pass
     except BaseException as error:  # noqa: BLE001 - a broken install raises anything
         imported = ""
         answers["torch"] = told("fail", "%s: %s" % (type(error).__name__, str(error)[:500]), {})
@@ -63,7 +62,7 @@ def told(status: str, seen: str, facts: Dict[str, Any]) -> Dict[str, Any]:
     return {"status": status, "seen": seen, "facts": facts}
 
 
-def in_a_fork(probe: Callable[[Path], Answer], scratch: Path) -> Dict[str, Any]:
+def in_a_fork(probe: Callable[[Path], Answer], scratch: Path, limit_s: float = PROBE_S) -> Dict[str, Any]:
     """What a probe answers from a child; or how the child ended."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -75,26 +74,24 @@ def in_a_fork(probe: Callable[[Path], Answer], scratch: Path) -> Dict[str, Any]:
         except BaseException as error:  # noqa: BLE001 - whatever it raises is what is told
             traceback.print_exc()
             answer = told("fail", "%s: %s" % (type(error).__name__, (str(error).strip() or "no reason given")[:500]), {})
-        os.write(writing, json.dumps(answer).encode("utf-8"))
+        os.write(writing, json.dumps(answer).encode("utf-8") + b"\n")
         os._exit(0)
     os.close(writing)
-    said, until = b"", time.monotonic() + PROBE_S
-    while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+    said, until = b"", time.monotonic() + limit_s
+    while not said.endswith(b"\n") and select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
         part = os.read(reading, 1 << 16)
         if not part:
             break
         said += part
     os.close(reading)
-    ended = said or time.monotonic() < until
+    in_time = time.monotonic() < until
     for kill in (os.killpg, os.kill):
-        try:
+        with contextlib.suppress(OSError):
             kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
     status = os.waitpid(pid, 0)[1]
-    if said:
+    if said.endswith(b"\n"):
         return json.loads(said)
-    why = "it ended by signal %d" % (status & 0x7F) if ended else "it did not end within %.0f s" % PROBE_S
+    why = "it ended by signal %d" % (status & 0x7F) if in_time else "it did not end within %.0f s" % limit_s
     return told("fail", why, {})
 
 

@@ -104,7 +104,7 @@ def test_what_a_batch_costs_beside_its_calls_drops_out_of_the_slope():
         assert meter.values(3) == pytest.approx([us] * 3)
         between = meter.n2 - meter.n1
         assert 1 <= meter.n1 < meter.n2 <= MAX_CALLS + MAX_CALLS // 5
-        assert between * us >= MIN_WORK_US or meter.n2 >= MAX_CALLS
+        assert between * us >= 0.8 * MIN_WORK_US or meter.n2 >= MAX_CALLS, "the batch's own cost makes a call look longer"
         assert meter.clock.gates[-1] > Clock.host_us, "the gate outlasts the queueing"
 
 

@@ -25,7 +25,6 @@ class DoctorCheck:
     status: CheckStatus
     detail: str
     fix: str | None = None
-    seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.detail or (self.status in (CheckStatus.WARNING, CheckStatus.FAIL) and not self.fix):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
+from hotkernel.errors import ToolError
 from hotkernel.schema.doctor import CaseStatus, CheckStatus, DoctorCheck, DoctorReport, SelfTest
 from hotkernel.session import Session
 from hotkernel.tools import doctor_card, doctor_machine, doctor_python
 from hotkernel.tools.card_lock import card_held
 
 WORST_FIRST = (CheckStatus.FAIL, CheckStatus.WARNING, CheckStatus.SKIPPED, CheckStatus.OK)
+WORDS = {CheckStatus.FAIL: "failed", CheckStatus.WARNING: "with a warning", CheckStatus.SKIPPED: "skipped", CheckStatus.OK: "ok"}
 
 Probe = Callable[[], DoctorCheck | Iterable[DoctorCheck]]
 
@@ -50,26 +51,30 @@ def _checks(session: Session, scratch: Path) -> list[DoctorCheck]:
     found: list[DoctorCheck] = []
 
     def run(what: str, probe: Probe) -> None:
-        session.progress(f"looking at {what}", len(found), None)
-        began = time.monotonic()
-        answered = probe()
-        checks = [answered] if isinstance(answered, DoctorCheck) else list(answered)
-        found.extend(dataclasses.replace(check, seconds=(time.monotonic() - began) / len(checks)) for check in checks)
+        session.progress(f"looking at the {what}", len(found), None)
+        try:
+            answered = probe()
+        except ToolError as error:  # the lock, or a probe that outlasts its time: the other checks go on
+            answered = DoctorCheck(what, CheckStatus.FAIL, error.message, error.fix)
+        found.extend([answered] if isinstance(answered, DoctorCheck) else answered)
 
-    run("the system", doctor_machine.platform_check)
-    run("the environment", lambda: doctor_machine.environment_check(session.environment))
+    def python_checks() -> list[DoctorCheck]:
+        with card_held(session):
+            return doctor_python.python_checks(session, scratch, bool(here))
+
+    run("platform", doctor_machine.platform_check)
+    run("environment", lambda: doctor_machine.environment_check(session.environment))
     run("folders", lambda: doctor_machine.folder_check(session))
-    run("the processor", doctor_machine.processor_check)
-    run("the driver", lambda: doctor_card.driver_check(listed, here))
+    run("processor", doctor_machine.processor_check)
+    run("driver", lambda: doctor_card.driver_check(listed, here))
     for gpu in here[:1]:
-        run("the card's users", lambda gpu=gpu: doctor_card.users_check(gpu))  # type: ignore[misc]
-        run("the card's clocks", lambda gpu=gpu: doctor_card.clocks_check(gpu))  # type: ignore[misc]
-        run("the calibration", lambda gpu=gpu: doctor_card.calibration_check(session, gpu))  # type: ignore[misc]
-    with card_held(session):
-        run("torch", lambda: doctor_python.python_checks(session, scratch, bool(here)))
+        run("card_users", lambda gpu=gpu: doctor_card.users_check(gpu))  # type: ignore[misc]
+        run("clocks", lambda gpu=gpu: doctor_card.clocks_check(gpu))  # type: ignore[misc]
+        run("calibration", lambda gpu=gpu: doctor_card.calibration_check(session, gpu))  # type: ignore[misc]
+    run("python", python_checks)
     on_card = any(check.name == "torch" and check.status is CheckStatus.OK for check in found) and bool(here)
-    run("nsys", lambda: doctor_card.nsys_check(session, scratch, on_card))
-    run("ncu", lambda: doctor_card.ncu_check(session, scratch, on_card))
+    run("nsys", lambda: doctor_card.nsys_check(session, scratch, on_card, bool(here)))
+    run("ncu", lambda: doctor_card.ncu_check(session, scratch, on_card, bool(here)))
     for name in ("cuobjdump", "nvdisasm"):
         run(name, lambda name=name: doctor_card.disassembler_check(session, name, scratch))  # type: ignore[misc]
     return found
@@ -86,7 +91,7 @@ def _status_of(tested: SelfTest | None) -> CheckStatus:
 
 def _message(checks: list[DoctorCheck], tested: SelfTest | None) -> str:
     counts = [(sum(check.status is status for check in checks), status) for status in WORST_FIRST]
-    said = ", ".join(f"{count} {status}" for count, status in counts if count)
+    said = ", ".join(f"{count} {WORDS[status]}" for count, status in counts if count)
     if tested is None:
         return said
     passed = sum(case.status is CaseStatus.PASSED for case in tested.cases)

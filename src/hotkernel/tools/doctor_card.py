@@ -91,12 +91,12 @@ def calibration_check(session: Session, gpu: Gpu) -> DoctorCheck:
                        f"days, at driver {kept.calibration.driver} and {kept.calibration.power_limit_w} W")
 
 
-def nsys_check(session: Session, scratch: Path, on_card: bool) -> DoctorCheck:
+def nsys_check(session: Session, scratch: Path, on_card: bool, has_card: bool) -> DoctorCheck:
     """Whether nsys records a tiny command and makes a report of it."""
     try:
         found = programs.find("nsys", session.environment)
     except ToolError as error:
-        return DoctorCheck("nsys", CheckStatus.WARNING, error.message, error.fix)
+        return _missing("nsys", error, has_card)
     try:
         ran = kernels.profile(session, _tiny(scratch, on_card), "nsys", str(scratch / "nsys"), timeout=PROFILE_S)
     except ToolError as error:
@@ -107,12 +107,12 @@ def nsys_check(session: Session, scratch: Path, on_card: bool) -> DoctorCheck:
     return DoctorCheck("nsys", CheckStatus.OK, told if on_card else f"{told}; kernels cannot be tried with no card")
 
 
-def ncu_check(session: Session, scratch: Path, on_card: bool) -> DoctorCheck:
+def ncu_check(session: Session, scratch: Path, on_card: bool, has_card: bool) -> DoctorCheck:
     """Whether ncu may read the card's counters, by profiling one kernel."""
     try:
         found = programs.find("ncu", session.environment)
     except ToolError as error:
-        return DoctorCheck("ncu", CheckStatus.WARNING, error.message, error.fix)
+        return _missing("ncu", error, has_card)
     version = ".".join(map(str, programs.version(found) or ())) or "unknown"
     if not on_card:
         return DoctorCheck("ncu", CheckStatus.SKIPPED, f"{found}, version {version}; counters cannot be tried with no card")
@@ -148,6 +148,11 @@ def cards_here(session: Session) -> tuple[GpuList, tuple[Gpu, ...]]:
     """Every card, and those that CUDA would see."""
     listed = driver.list_gpus()
     return listed, driver.visible(listed.gpus, session.environment)
+
+
+def _missing(name: str, error: ToolError, has_card: bool) -> DoctorCheck:
+    """A profiler that is not here; with no card nobody misses it."""
+    return DoctorCheck(name, CheckStatus.WARNING if has_card else CheckStatus.SKIPPED, error.message, error.fix)
 
 
 def _tiny(scratch: Path, on_card: bool) -> list[str]:
