@@ -11,7 +11,8 @@ import array
 import json
 import socket
 import struct
-from typing import Any, NamedTuple
+import time
+from typing import Any, NamedTuple, Optional
 
 PROTOCOL = 4  # the timing protocol, docs/timing.md
 
@@ -161,10 +162,15 @@ def text_of(frame: Frame) -> str:
     return frame.body.rstrip(b"\0").decode("utf-8", "replace")
 
 
-def receive_exactly(channel: socket.socket, size: int) -> bytes:
-    """`size` bytes; raises EOFError when the other end is gone, socket.timeout when they do not come in time."""
+def receive_exactly(channel: socket.socket, size: int, deadline: Optional[float] = None) -> bytes:
+    """`size` bytes; raises EOFError when the other end is gone, socket.timeout when they do not come in time.
+
+    `deadline`, of time.monotonic, is for all of them together: one that sends a byte now and then gains nothing.
+    """
     parts = []
     while size:
+        if deadline is not None:
+            channel.settimeout(max(0.001, deadline - time.monotonic()))
         part = channel.recv(min(size, 1 << 20))
         if not part:
             raise EOFError("the other end is gone")

@@ -120,6 +120,25 @@ def test_a_worker_that_hangs_is_a_timeout(nest, source):
     assert time.monotonic() - began < 4.0
 
 
+def test_a_worker_that_sends_a_byte_now_and_then_gains_no_time(nest):
+    trickle = in_call("for _ in range(400):", f"    os.write({CHANNEL}, b'H')", "    time.sleep(0.05)")
+    began = time.monotonic()
+    fault = fault_of(nest, trickle, timeout_s=1.0)
+
+    assert fault.rule == "timeout"
+    assert time.monotonic() - began < 4.0
+
+
+def test_no_wait_for_a_worker_is_longer_than_its_verify(nest):
+    worker = nest.worker(at_import("time.sleep(60)"))
+    worker.until = time.monotonic() + 0.5
+    began = time.monotonic()
+    with pytest.raises(SideFault, match="did not come back in time"):
+        nest.ready(worker, timeout_s=60)
+
+    assert time.monotonic() - began < 4.0
+
+
 def test_a_worker_that_answers_late_is_a_timeout_and_its_late_answer_serves_no_other_batch(nest):
     worker = nest.worker(in_call("time.sleep(1.0)"))
     nest.ready(worker)

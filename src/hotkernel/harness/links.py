@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from pathlib import Path
@@ -87,6 +88,7 @@ class WorkerLink:
         self.fork, self.side, self.log = fork, side, log
         self.name = log.parent.name  # of this process, among all of a verify
         self.pid, self.channel = fork.child("worker", environment, spec, log)
+        self.until = math.inf  # of time.monotonic: no wait for it is longer
         self.segments: dict[int, tuple[int, str]] = {}
         self.standing: list[int] | None = None  # its processes while it stands still
 
@@ -109,9 +111,8 @@ class WorkerLink:
 
     def receive(self, deadline: float) -> Frame:
         """The next frame of any kind; raises SideFault when there is none in time or it is none."""
-        self.channel.settimeout(max(0.001, deadline - time.monotonic()))
         try:
-            frame = protocol.unpack(protocol.receive_exactly(self.channel, protocol.FRAME_BYTES))
+            frame = protocol.unpack(protocol.receive_exactly(self.channel, protocol.FRAME_BYTES, min(deadline, self.until)))
         except protocol.Junk:
             raise self.fault("out_of_protocol", "its process wrote bytes of its own to the referee's channel") from None
         except TimeoutError:
