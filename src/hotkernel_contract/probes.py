@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 PROBE_S = 90.0  # CUDA's first start on a cold machine, or a compile by a slow disk, takes half of it
-_PR_SET_DUMPABLE, _PR_SET_PTRACER, _PR_SET_NO_NEW_PRIVS = 4, 0x59616D61, 38
-_LANDLOCK_CREATE_RULESET, _LANDLOCK_VERSION = 444, 1
+_PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 NEEDS_CARD = ("triton", "cuda_ipc")
 
 Answer = Tuple[str, str, Dict[str, Any]]  # status, what was seen, facts
@@ -210,18 +209,26 @@ def read_other(_scratch: Path) -> Answer:
     return ("ok", "one process read another's memory", {}) if same else ("fail", "it read other numbers", {})
 
 
-def confinement(_scratch: Path) -> Answer:
-    """Which of the kernel's fences a worker could be put behind."""
+def confinement(scratch: Path) -> Answer:
+    """Which fences a worker can be put behind, by going behind them and trying to write outside."""
+    from hotkernel_contract.confinement import confine
+    from hotkernel_contract.protocol import CONFINEMENT
+
     if not sys.platform.startswith("linux"):
-        return "skipped", "only Linux has them", {"landlock": None, "no_new_privs": None}
-    library = ctypes.CDLL(None, use_errno=True)
-    version = library.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION))
-    why = os.strerror(ctypes.get_errno()) if version < 0 else ""
-    fenced = library.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) == 0
-    seen = "Landlock %s, no_new_privs %s" % ("version %d" % version if version > 0 else "is not here (%s)" % why,
-                                            "can be set" if fenced else "cannot be set")
-    return ("ok" if version > 0 and fenced else "fail"), seen, {"landlock": version if version > 0 else None,
-                                                                "no_new_privs": fenced}
+        return "skipped", "only Linux has them", {}
+    home = scratch / "home"
+    home.mkdir(exist_ok=True)
+    os.environ["HOME"] = os.environ["TMPDIR"] = str(home)
+    bits = confine(False)
+    facts = {name: bool(bits >> place & 1) for place, name in enumerate(CONFINEMENT)}
+    try:
+        (scratch / "outside").write_bytes(b"")
+        facts["landlock_holds"] = False
+    except OSError:
+        facts["landlock_holds"] = True
+    lacking = [name for name, held in facts.items() if not held]
+    return ("fail", "a worker is not held by %s" % ", ".join(lacking), facts) if lacking else (
+        "ok", "a worker is held by %s, and wrote nothing outside its own folder" % ", ".join(CONFINEMENT), facts)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ READ_FIX = (
     "--cap-add=SYS_PTRACE. Elsewhere: `sysctl kernel.yama.ptrace_scope=1` (3 forbids it)"
 )
 FENCE_FIX = (
-    "nothing to do: the verdict does not rest on them. Landlock comes with Linux 5.13 where /sys/kernel/security/lsm names "
-    "it, and a container's seccomp profile must let it pass"
+    "nothing must be done: verdicts then say assurance: cooperative instead of process, and do not rest on it. Landlock comes "
+    "with Linux 5.13 (for signals 6.12) where /sys/kernel/security/lsm names it; a container's seccomp profile must let it pass"
 )
 
 

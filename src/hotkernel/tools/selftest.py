@@ -20,7 +20,7 @@ from hotkernel.tools.speed import verify
 
 WHOLE_S = 110.0  # of verifying; waiting for others who time here does not count
 LEAST_S = 8.0  # a case is not begun with less
-CASE_S = 25.0
+CASE_S = 25.0  # or its part of what is left, where that is more
 NO_TIME = "ran out of its timeout"
 NOTE = "in a state folder of its own, which is gone: no ledger, pin, calibration or comparison of yours was touched"
 
@@ -49,7 +49,8 @@ def run_selftest(session: Session, only: Collection[str] = ()) -> SelfTest:
         device, left_s = None, WHOLE_S
         for number, case in enumerate(cases):
             own.progress = _telling(session.progress, case.what, number, len(cases))
-            judged, on = _judge(own, case, target, left_s)
+            timeout_s = min(left_s, max(CASE_S, left_s / (len(cases) - number)))
+            judged, on = _judge(own, case, target, timeout_s)
             device, left_s = on or device, left_s - (judged.seconds or 0.0)
             found.append(judged)
     passed = all(each.status in (CaseStatus.PASSED, CaseStatus.UNSEEN) for each in found)
@@ -74,10 +75,10 @@ def judged_case(case: Case, verdict: str | None, detail: str, seconds: float) ->
     return SelfTestCase(f"{case.name}: {case.what}", status, case.right, verdict, detail, seconds)
 
 
-def _judge(session: Session, case: Case, target: str, left_s: float) -> tuple[SelfTestCase, str | None]:
+def _judge(session: Session, case: Case, target: str, timeout_s: float) -> tuple[SelfTestCase, str | None]:
     """One case's outcome, and the device it was judged on."""
-    name, timeout_s = f"{case.name}: {case.what}", min(CASE_S, left_s)
-    if left_s < LEAST_S:
+    name = f"{case.name}: {case.what}"
+    if timeout_s < LEAST_S:
         return SelfTestCase(name, CaseStatus.SKIPPED, case.right, None, "no time was left"), None
     try:
         comparison: Comparison = verify(session, f"{case.name}.py", f"{target}_baseline.py", n=case.n, timeout=timeout_s)
