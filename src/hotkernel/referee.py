@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,8 @@ class Request:
     incumbent_id: str | None
     versions: dict[str, str | None]
     cmds: dict[str, list[str]]
+    contract_edited: bool = False  # the copy beside the target is not what was generated
+    warnings: list[str] = field(default_factory=list)
     keep_ledger: bool = True
     values_per_pair: int = VALUES_PER_PAIR
 
@@ -135,7 +137,7 @@ class Verify:
         self.sides = [Side(name) for name in request.sides]
         self.batches: list[Batch] = []
         self.faults: list[Fault] = []
-        self.warnings: list[str] = []
+        self.warnings: list[str] = list(request.warnings)
         self.plan: Plan | None = None
         self.quiet, self.note = True, ""
         self.next_pair = 0
@@ -150,6 +152,9 @@ class Verify:
             self.target = self.trial.open()
             self.pins = pins_of(self.target["loaded"], Path(self.request.baseline_file))
             self._check_pins("before")
+            if self.request.contract_edited:
+                self.faults.append(Fault(VerdictKind.INVALID, "contract_edited", "the hotkernel_contract.py beside the target is "
+                                         "not what new_target wrote: make it anew with new_target and force"))
             self.key = self._key()
             self.earlier = self._earlier()
             if not self.faults:

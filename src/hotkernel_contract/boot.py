@@ -215,7 +215,7 @@ def warm_triton() -> None:
     """Do once what every worker with a Triton kernel would do for 0.5 s: import it, hash its own files. Touches no CUDA."""
     try:
         import triton
-        import triton.experimental.gluon
+        import triton.experimental.gluon  # noqa: F401
         from triton.runtime.cache import triton_key
 
         triton_key()
@@ -236,6 +236,8 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - a broken install raises anything; the owner turns it into words
         protocol.send_message(owner, {"error": "%s: %s" % (type(error).__name__, error)})
         return
+    from hotkernel_contract import oracle, worker  # noqa: F401 - once here, for every child, and from one state of the disk
+
     warm_triton()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_DUMPABLE, 0)

@@ -24,7 +24,7 @@ class Card:
         self.clock_khz = float(getattr(properties, "clock_rate", 0) or 2_000_000)
         self.flush_bytes = max(32 << 20, int(FLUSH_FACTOR * properties.L2_cache_size))
         self.flush = torch.empty(self.flush_bytes, dtype=torch.uint8, device="cuda")
-        self.stamps = [torch.cuda.Event(enable_timing=True) for _ in range(4)]  # start, end, checked; and, ahead of the end, filled
+        self.stamps = [torch.cuda.Event(enable_timing=True) for _ in range(4)]  # start, end, checked, filled
         self.go = torch.cuda.Event(interprocess=True, enable_timing=False)
         self.go.record()
         self.workers: Dict[str, torch.cuda.Event] = {}
@@ -102,7 +102,8 @@ class Card:
         late = self.stamps[0].query()
         queued_s = time.perf_counter() - self.armed_at
         torch.cuda.synchronize()
-        return {"queued_s": queued_s, "fill_us": self.stamps[0].elapsed_time(self.stamps[3]) * 1e3, "span_us": self.stamps[0].elapsed_time(self.stamps[1]) * 1e3,
+        return {"queued_s": queued_s, "fill_us": self.stamps[0].elapsed_time(self.stamps[3]) * 1e3,
+                "span_us": self.stamps[0].elapsed_time(self.stamps[1]) * 1e3,
                 "check_us": self.stamps[1].elapsed_time(self.stamps[2]) * 1e3, "late": late}
 
     def fill_alone(self, oracle: Any, picks: List[int], order: List[int], gate_us: float) -> Dict[str, float]:

@@ -74,3 +74,9 @@ def test_a_name_of_four_kilobytes_is_cut_and_the_loss_marked():
 @pytest.mark.parametrize("name", ["", "()", "<<<>>>", ")))", "   ", "\x00", "((((((", "::", "operator()"])
 def test_no_name_breaks_the_shortening(name):
     assert kernel_names.short(name)
+
+
+def test_an_unnamed_namespace_cut_among_template_arguments_does_not_hide_the_name():
+    cut_by_ncu = "void unnamed>::cunn_SoftMaxForwardReg<BFloat16, float, unnamed>::SoftMaxForwardEpilogue, long, 9>(T3 *, T5)"
+
+    assert kernel_names.short(cut_by_ncu) == "cunn_SoftMaxForwardReg"

@@ -107,7 +107,7 @@ class HostBatches:
     def __init__(self, oracle: OracleLink, checks: Checks, began: float) -> None:
         self.oracle, self.checks, self.began = oracle, checks, began
 
-    def ready(self, worker: WorkerLink, handle: bytes) -> None:
+    def ready(self, worker: WorkerLink, handle: bytes) -> None:  # noqa: ARG002 - the card needs it
         worker.stand_still()
 
     def forget(self, worker: WorkerLink) -> None:

@@ -65,7 +65,8 @@ class Zygote:
                             fix="set HOTKERNEL_PYTHON to the python of the environment that has your torch")
         if hello["hip"]:
             self.close()
-            raise ToolError("this torch is built for ROCm, which hotkernel cannot judge yet", fix="use a CUDA or CPU build of torch")
+            raise ToolError("this torch is built for ROCm, which hotkernel cannot judge yet",
+                            fix="use a CUDA or CPU build of torch")
         return Versions(hello["python"], hello["torch"], hello["cuda"], hello["hip"])
 
     def attach(self) -> socket.socket:

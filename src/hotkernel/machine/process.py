@@ -41,7 +41,7 @@ class Finished:
         return "\n".join(said) or f"it said nothing; exit status {self.returncode}"
 
 
-class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an error
+class Cancelled(Exception):
     """The caller asked this job to stop."""
 
 

@@ -113,9 +113,10 @@ def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[Path]:
             yield Path(found)
     for pattern in _IN_WHEELS.get(name, ()):
         for site in _site_folders(environment):
-            yield from map(Path, glob.glob(str(site / pattern)))
+            yield from site.glob(pattern)
     for pattern in _USUAL.get(name, ()):
-        yield from (path for path in map(Path, glob.glob(pattern)) if os.access(path, os.X_OK))
+        usual = map(Path, glob.glob(pattern))  # noqa: PTH207 - the patterns are absolute
+        yield from (path for path in usual if os.access(path, os.X_OK))
 
 
 def _site_folders(environment: Mapping[str, str]) -> list[Path]:

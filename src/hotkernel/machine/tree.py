@@ -18,7 +18,7 @@ def descendants(pid: int) -> set[int]:
     if Path(f"/proc/self/task/{os.getpid()}/children").exists():
         return _below(pid, _listed_children)
     parents: dict[int, list[int]] = {}  # no such list in this kernel: one walk over all processes, some milliseconds
-    for entry in os.scandir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112, PTH208 - in a hot path
+    for entry in os.scandir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112 - in a hot path
         if entry.name.isdigit() and (stat := _stat(int(entry.name))):
             parents.setdefault(stat[1], []).append(int(entry.name))
     return _below(pid, lambda parent: parents.get(parent, []))

@@ -16,6 +16,8 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Cn", "Co"})
 _OPEN, _CLOSE = "<([{", ">)]}"
 _NOISE = re.compile(r"\((?:int|bool|unsigned int|long|anonymous namespace)\)(?:::)?|<unnamed>::|at::native::|c10::|\s")
+# ncu cuts `<unnamed>::f` to `unnamed>::f`, among template arguments too (2025.3 on Linux, 2026.1 on Windows)
+_UNNAMED_SPACE = re.compile(r"\(anonymous namespace\)::|<?\bunnamed>::")
 # So many libraries call their kernels this that the name says nothing without what stands before it.
 _BARE = frozenset({"kernel", "Kernel", "Kernel2", "device_kernel", "operator()", "run", "_kernel_agent"})
 
@@ -63,7 +65,7 @@ def shorts(names: Iterable[str]) -> dict[str, str]:
 
 def _outside_brackets(name: str) -> str:
     """What stands outside brackets, up to the parameter list; a stray closing bracket drops what is before it."""
-    text = name.replace("(anonymous namespace)::", "").replace("<unnamed>::", "").replace("operator()", "operator\0")
+    text = _UNNAMED_SPACE.sub("", name).replace("operator()", "operator\0")
     kept: list[str] = []
     open_brackets: list[str] = []
     for char in text:

@@ -51,8 +51,8 @@ def calibrate(
     with card_held(own) as waited_s, contextlib.closing(driver.open_driver()) as opened:
         watch = _Watch(own, opened, opened.handle(str(card.uuid)))
         readings = _measure(own, asked, watch)
-    if readings.uuid and f"GPU-{readings.uuid}" != card.uuid:
-        raise ToolError(f"torch measured the card GPU-{readings.uuid}, and {card.uuid} was meant",
+    if readings.uuid and not str(card.uuid).endswith(readings.uuid.removeprefix("GPU-")):
+        raise ToolError(f"torch measured the card {readings.uuid}, and {card.uuid} was meant",
                         fix="unset CUDA_VISIBLE_DEVICES for hotkernel, or name the card by its number in gpu_info")
     return _result(session, card, asked, quick, readings, watch, waited_s)
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from hotkernel import __version__
 from hotkernel.errors import ToolError
 from hotkernel.harness import sources
 from hotkernel.harness.plan import VALUES_PER_PAIR
@@ -22,11 +23,11 @@ from hotkernel.harness.zygote import Zygote
 from hotkernel.machine import driver
 from hotkernel.machine.process import Cancelled
 from hotkernel.parameter import Bounds
-from hotkernel.records import calibrations, comparisons, store
+from hotkernel.records import calibrations, comparisons, pins, store
 from hotkernel.records.advice import run_best
-from hotkernel.records.files import write_whole
 from hotkernel.records.state import state_dir
 from hotkernel.referee import Request
+from hotkernel.scaffold import vendor
 from hotkernel.schema.comparison import Comparison, Source
 from hotkernel.schema.gpu import Gpu
 from hotkernel.schema.plain import to_plain
@@ -110,14 +111,19 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
                     "caches": str(sources.caches_for(state, path, side, *identity))} for side, path in paths.items()}
     kept = calibrations.load(state, gpu.uuid, gpu.driver, gpu.power_limit_w) if gpu else None
     contract = _contract_hash()
+    beside = vendor.copy_beside(files[Side.BASELINE])
     return Request(
-        target=target, id=comparisons.new_id(), baseline_file=str(files[Side.BASELINE]), sides={str(k): v for k, v in sides.items()},
+        target=target, id=comparisons.new_id(), baseline_file=str(files[Side.BASELINE]),
+        sides={str(k): v for k, v in sides.items()},
         environment=dict(session.environment), scratch=str(scratch), state=str(state), device="",
         visible=gpu.uuid if gpu and gpu.uuid else "", gpu_uuid=gpu.uuid if gpu else None, gpu=gpu.name if gpu else None,
         driver=gpu.driver if gpu else None, power_limit_w=gpu.power_limit_w if gpu else None, cores=_cores(), timeout_s=timeout,
-        n=n, pins=_known_pins(state, files[Side.BASELINE]), contract_sha256=contract, sources=_sources(paths, contract),
+        n=n, pins=pins.load(state, files[Side.BASELINE]), contract_sha256=contract, sources=_sources(paths, contract),
         calibration=kept.calibration if kept else None, incumbent_id=best_id,
-        versions={"torch": zygote.versions.torch}, cmds={str(side): [str(zygote.key[0]), str(path)] for side, path in files.items()})
+        versions={"torch": zygote.versions.torch},
+        cmds={str(side): [str(zygote.key[0]), str(path)] for side, path in files.items()},
+        contract_edited=beside is not None and not beside.is_intact,
+        warnings=_version_warning(beside.version if beside else __version__))
 
 
 def card_name(gpu: Gpu | None) -> str:
@@ -127,6 +133,12 @@ def card_name(gpu: Gpu | None) -> str:
 
 def _names(side: Side, target: str) -> list[str]:
     return ["baseline"] if side is Side.BASELINE else [f"{target}_candidate", "candidate"]
+
+
+def _version_warning(version: str) -> list[str]:
+    if version in ("", __version__):
+        return []
+    return [f"the contract beside the target is hotkernel {version}'s; verify used {__version__}'s own"]
 
 
 def _cores() -> list[int]:
@@ -200,7 +212,8 @@ def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) 
     if "bug" in answer:
         raise RuntimeError(f"the referee failed: {answer['bug']}\n{answer['detail']}")
     comparison = comparisons.load(Path(request.state), answer["id"])
-    _pin(Path(request.state), Path(request.baseline_file), comparison)
+    if comparison.pins:  # at the first verify, where new_target did not pin the target
+        pins.save(Path(request.state), Path(request.baseline_file), comparison.pins)
     return comparison
 
 
@@ -232,27 +245,3 @@ def _relay(session: Session, process: subprocess.Popen[bytes], deadline: float, 
             session.progress(said["progress"], said["done"], said["total"])
     raise ToolError("the referee ended without an answer", fix="try again; if it happens again, report it with the detail",
                     detail=log.read_text(encoding="utf-8", errors="replace")[-2000:])
-
-
-# Pins -----------------------------------------------------------------------------------------------------------------
-
-
-def _pin_file(state: Path, baseline: Path) -> Path:
-    return state / "pins" / f"{hashlib.sha256(str(baseline.resolve()).encode()).hexdigest()[:24]}.json"
-
-
-def _known_pins(state: Path, baseline: Path) -> dict[str, str]:
-    try:
-        known = json.loads(_pin_file(state, baseline).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(name): str(sha) for name, sha in known.items()} if isinstance(known, dict) else {}
-
-
-def _pin(state: Path, baseline: Path, comparison: Comparison) -> None:
-    """Pin a target at its first verify; a later one finds the pins there."""
-    file = _pin_file(state, baseline)
-    if comparison.pins and not file.exists():
-        write_whole(file, json.dumps(comparison.pins, indent=1, sort_keys=True) + "\n")
-
-
