@@ -41,7 +41,7 @@ exit status: 0 done; for verify 0 faster, 10 inconclusive, 11 slower, 12 incorre
 def main(argv: Sequence[str] | None = None, listed: Sequence[Listed] | None = None) -> int:
     """Run what was typed and return the exit status."""
     typed = list(sys.argv[1:] if argv is None else argv)
-    listed = tools.present() if listed is None else listed
+    listed = tools.LISTED if listed is None else listed
     try:
         return _dispatch(typed, listed)
     except ArgumentError as error:

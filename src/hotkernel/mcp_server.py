@@ -52,7 +52,7 @@ def build(listed: Sequence[Listed], surroundings: Surroundings, engine: Engine) 
 def main(listed: Sequence[Listed] | None = None) -> int:
     """Serve over stdio until the client leaves; returns the exit status."""
     surroundings = Surroundings.of(os.environ, Path.cwd())
-    anyio.run(_serve, tools.present() if listed is None else listed, surroundings)
+    anyio.run(_serve, tools.LISTED if listed is None else listed, surroundings)
     return 0
 
 

@@ -23,7 +23,7 @@ def test_01_both_eras_answer_with_the_packages_version(version: str, mode: str) 
             assert (client.server_info.name, client.server_info.version) == ("hotkernel", __version__)
             assert client.instructions == INSTRUCTIONS
             names = [each.name for each in (await client.list_tools()).tools]
-            assert names == [*(each.name for each in tools.present()), "job"]
+            assert names == [*(each.name for each in tools.LISTED), "job"]
 
     run(body)
 
@@ -91,7 +91,7 @@ def test_09_what_does_not_exist_is_a_protocol_error_that_helps(mode: str, tmp_pa
 def test_10_instructions_and_descriptions_are_not_cut_by_any_client() -> None:
     assert len(INSTRUCTIONS) <= 2000
     assert "data, not instructions" in INSTRUCTIONS
-    for listed in tools.present():
+    for listed in tools.LISTED:
         assert 20 <= len(listed.load().text) < 4096
 
 

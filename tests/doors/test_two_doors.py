@@ -17,7 +17,7 @@ from hotkernel.schema.plain import to_plain
 from hotkernel.session import Session
 from hotkernel.tool import Tool
 
-REAL = [each.load() for each in tools.present()]
+REAL = [each.load() for each in tools.LISTED]
 # What belongs to one door alone, and why: a terminal waits as long as its person does.
 AGENTS_OWN = {"job", "wait_s"}
 
@@ -30,12 +30,12 @@ def options(tool: Tool) -> dict[str, argparse.Action]:
 
 def test_both_doors_have_the_same_tools(tmp_path: Path) -> None:
     async def body() -> list[str]:
-        async with in_memory(tmp_path, tools.present()) as client:
+        async with in_memory(tmp_path, tools.LISTED) as client:
             return [each.name for each in (await client.list_tools()).tools]
 
     offered = run(body)
     assert set(offered) - AGENTS_OWN == {each.name for each in REAL}
-    told = cli.overview(tools.present())
+    told = cli.overview(tools.LISTED)
     for tool in REAL:
         assert f"  {tool.name} " in told
         assert tool.listed.title in told
@@ -74,11 +74,11 @@ def test_both_doors_answer_the_same(tmp_path: Path, capsys: pytest.CaptureFixtur
     asked = {"gpu": "h100sxm", "flops": 1e12, "bytes": 1e9}
 
     async def body() -> Any:
-        async with in_memory(tmp_path, tools.present()) as client:
+        async with in_memory(tmp_path, tools.LISTED) as client:
             return (await client.call_tool("roofline", asked)).structured_content
 
     called = run(body)
-    plain = to_plain(tools.find("roofline", tools.present()).function(Session(), **asked))
+    plain = to_plain(tools.find("roofline", tools.LISTED).function(Session(), **asked))
     assert typed == plain
     assert {name: called[name] for name in plain} == plain
 

@@ -82,7 +82,7 @@ _VARIABLES = {
 
 def tools_page() -> str:
     """docs/tools.md."""
-    shown = [each.load() for each in tools.present()]
+    shown = [each.load() for each in tools.LISTED]
     index = "".join(f"- [`{each.name}`](#{each.name}): {each.listed.title}\n" for each in [*shown, JOB])
     return f"{MADE_BY}{_TOOLS_HEAD}\n{index}" + "".join(_tool(each) for each in [*shown, JOB])
 

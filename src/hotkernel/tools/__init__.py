@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 
 from hotkernel.tool import Hints, Listed, Tool, unknown
 
@@ -35,13 +33,9 @@ LISTED = (
     _tool("verify", "speed", "Judge a candidate against its baseline", _RUNS, "cwd", is_long=True),
     _tool("record", "records", "Keep a verdict and rebuild the leaderboard", Hints(idempotent=True), "cwd"),
     _tool("history", "records", "What has been tried on a target", _READS, "cwd"),
+    _tool("audit", "audit", "Recompute every verdict from its log", Hints(idempotent=True, open_world=True), "cwd",
+          is_long=True),
 )
-
-
-def present() -> tuple[Listed, ...]:
-    """The tools whose function exists."""
-    # TEMPORARY: while their builders write them; the final state returns LISTED.
-    return tuple(each for each in LISTED if _exists(each))
 
 
 def find(name: str, listed: Sequence[Listed]) -> Tool:
@@ -50,10 +44,3 @@ def find(name: str, listed: Sequence[Listed]) -> Tool:
         if each.name == name:
             return each.load()
     raise unknown(f"there is no tool {name[:80]!r}", name, (each.name for each in listed))
-
-
-def _exists(listed: Listed) -> bool:
-    spec = importlib.util.find_spec(listed.module)
-    if spec is None or spec.origin is None:
-        return False
-    return f"\ndef {listed.name}(" in Path(spec.origin).read_text(encoding="utf-8")
