@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import hotkernel_contract
 from hotkernel.errors import ToolError
 from hotkernel.judge import calibration as judge
 from hotkernel.judge import gpu_specs
@@ -18,6 +17,7 @@ from hotkernel.machine import driver
 from hotkernel.machine.process import Finished
 from hotkernel.records import calibrations
 from hotkernel.records.state import state_dir
+from hotkernel.scaffold import vendor
 from hotkernel.schema.calibration import CalibrationPlan, CalibrationResult, Readings
 from hotkernel.schema.comparison import PROTOCOL
 from hotkernel.schema.gpu import SLOWDOWN_MASK, Gpu, GpuState, throttle_words
@@ -140,7 +140,7 @@ def _is_meant(gpu: Gpu, words: str) -> bool:
 def _measure(session: Session, asked: CalibrationPlan, watch: _Watch) -> Readings:
     """Run the script and read what it wrote."""
     python = session.python()
-    script = Path(hotkernel_contract.__path__[0]) / "calibration.py"
+    script = vendor.package_folder() / "calibration.py"
     caches = state_dir(session.environment) / "caches" / "calibration"
     with tempfile.TemporaryDirectory(prefix="hotkernel-calibration-") as folder:
         plan, watch.file = Path(folder) / "plan.json", Path(folder) / "readings.json"

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import hotkernel_contract
 from hotkernel.errors import ToolError
 from hotkernel.machine.process import Finished
+from hotkernel.scaffold import vendor
 from hotkernel.schema.doctor import CheckStatus, DoctorCheck
 from hotkernel.session import Session
 
@@ -43,7 +43,7 @@ def python_checks(session: Session, scratch: Path, has_card: bool) -> list[Docto
         return [DoctorCheck("python", CheckStatus.FAIL, error.message, error.fix)]
     with tempfile.TemporaryDirectory(prefix="hotkernel-probes-") as folder:
         answers_file = Path(folder) / "answers.json"
-        script = Path(hotkernel_contract.__path__[0]) / "probes.py"
+        script = vendor.package_folder() / "probes.py"
         finished = session.job.run([python, script, answers_file, scratch], timeout_s=PROBES_S, env=session.environment,
                                    watch=lambda seconds: session.progress(f"trying torch, {seconds:.0f} s", None, None))
         try:
