@@ -109,7 +109,7 @@ def open_driver(nvml: Any = None) -> Driver:
     Raises ToolError, which says why and what to do, where there is no driver that answers.
     """
     if nvml is None:
-        import pynvml  # type: ignore[import-untyped]
+        import pynvml
 
         nvml = pynvml
     try:
