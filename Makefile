@@ -30,7 +30,7 @@ test: $(VENV)/.test  ## all tests that need no GPU
 check: $(VENV)/.check  ## ruff, mypy strict, the import layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q --noconftest -p no:cacheprovider tests/house/test_layers.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/house/test_layers.py
 
 test-gpu: $(VENV)/.test  ## the tests that need a card
 	$(BIN)/python -m pytest -q -m gpu tests/gpu

@@ -61,13 +61,11 @@ class Zygote:
             self.reap()
             for connection in ready:
                 try:
-                    message, fds = self.protocol.receive_message(connection)
-                except (EOFError, OSError, ValueError, self.protocol.Junk):
+                    self.answer(connection, *self.protocol.receive_message(connection))
+                except (EOFError, OSError, ValueError, self.protocol.Junk):  # gone, maybe with a request under way
                     self.hang_up(connection)
                     if connection is self.owner:
                         return
-                    continue
-                self.answer(connection, message, fds)
 
     def answer(self, connection: socket.socket, message: dict, fds: list[int]) -> None:
         """Do one request: attach a connection, fork a child, end one."""

@@ -20,6 +20,7 @@ import torch
 
 from hotkernel_contract import protocol
 from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, shape_fault, statistics
+from hotkernel_contract.paired import BASELINE, PairedErrors
 from hotkernel_contract.pool import Pool, one_entry
 from hotkernel_contract.selftest import refuse_weak
 from hotkernel_contract.slots import Field, HostArena, lay_out, overlap, read_process, views
@@ -59,6 +60,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.tallies: Dict[str, Tally] = {}
+        self.paired = PairedErrors()
         self.out_fields: List[Field] = []
         self.out_arena: Any = None
 
@@ -145,6 +147,7 @@ class Oracle:
     def do_draw(self, size: int) -> Answer:
         """A new pool of secrets."""
         self.pool.draw(size)
+        self.paired.new_drawing()
         return {}, ()
 
     def do_fill(self, picks: List[int], order: List[int]) -> Answer:
@@ -181,8 +184,12 @@ class Oracle:
         tally = self.tallies.setdefault(side, Tally())
         if fault is None:
             rows = self.check(self.snapshot[: len(picks)], [self.pool.expected[pick] for pick in picks], self.tolerance)
-            tally.add(rows.tolist())
-            fault = error_fault(tally, self.tallies.get("baseline", tally), self.tolerance)
+            statistics_of_each = rows.tolist()
+            tally.add(statistics_of_each)
+            self.paired.add(side, picks, statistics_of_each)
+            fault = error_fault(tally, tally, self.tolerance)
+            if fault is None and side != BASELINE:
+                fault = error_fault(*self.paired.of(side), self.tolerance)
             changed = self._changed_input(picks, order)
             if changed:
                 fault = "changed_input", "it changed its input %s" % changed

@@ -1,0 +1,43 @@
+"""Errors of a side beside the baseline's on the very same inputs; an extreme row weighs on both or on neither."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Tuple
+
+from hotkernel_contract.compare import STATISTICS, Tally
+
+_SQUARED, _ROWS = STATISTICS.index("row_ulps_squared"), STATISTICS.index("rows")
+BASELINE = "baseline"
+
+
+class PairedErrors:
+    """Sums over the entries of each drawing that both a side and the baseline have answered."""
+
+    def __init__(self) -> None:
+        self._now: Dict[str, Dict[int, Tuple[float, float]]] = {}  # side -> entry -> (squared, rows), of this drawing
+        self._sums: Dict[str, Tuple[Tally, Tally]] = {}
+
+    def new_drawing(self) -> None:
+        """The pool was drawn anew: entries of the last one are not met again."""
+        self._now.clear()
+
+    def add(self, side: str, picks: List[int], statistics: List[List[float]]) -> None:
+        """A side's statistics for these entries; each counts once for each partner."""
+        mine = self._now.setdefault(side, {})
+        for pick, row in zip(picks, statistics):
+            if pick in mine:
+                continue
+            mine[pick] = (row[_SQUARED], row[_ROWS])
+            for other, theirs in self._now.items():
+                if BASELINE in (side, other) and side != other and pick in theirs:
+                    self._count(side if other == BASELINE else other, pick)
+
+    def of(self, side: str) -> Tuple[Tally, Tally]:
+        """The side's errors and the baseline's over the entries that both have answered."""
+        return self._sums.setdefault(side, (Tally(), Tally()))
+
+    def _count(self, side: str, pick: int) -> None:
+        for tally, (squared, rows) in zip(self.of(side), (self._now[side][pick], self._now[BASELINE][pick])):
+            tally.outputs += 1
+            tally.ulps_squared += squared
+            tally.rows += rows
