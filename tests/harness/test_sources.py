@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,15 +82,42 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(folder, tmp_path):
         snapshot(folder / "gone.py", tmp_path / "copy")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_an_error_that_says_so(folder, tmp_path):
-    (folder / "t_candidate.py").chmod(0)
+@pytest.fixture
+def folder_of_another(folder) -> Iterator[Path]:
+    """The same where permissions count even for root: this process is nobody for a while."""
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(shutil.copytree(folder, Path(name) / "work"))
+        Path(name).chmod(0o777)
+        (copy / "helper.py").chmod(0)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield copy
+        finally:
+            if is_root:
+                os.seteuid(0)
 
-    with pytest.raises(ToolError, match="Permission denied"):
-        snapshot(folder / "t_candidate.py", tmp_path / "copy")
+
+def test_a_neighbour_without_permission_is_left_out(folder_of_another):
+    copy = snapshot(folder_of_another / "t_candidate.py", folder_of_another.parent / "copy")
+
+    assert copy.is_file()
+    assert "helper.py" not in names_in(copy.parent)
+    assert caches_for(folder_of_another / "state", folder_of_another / "t_candidate.py")
 
 
-def test_a_neighbour_that_cannot_be_read_is_no_reason_to_refuse_the_candidate(folder, tmp_path):
+def test_a_file_without_permission_is_an_error_that_says_so(folder_of_another):
+    with pytest.raises(ToolError, match=r"helper\.py cannot be read: Permission denied"):
+        snapshot(folder_of_another / "helper.py", folder_of_another.parent / "copy")
+
+
+def test_a_scratch_that_cannot_be_written_is_an_error_that_names_it(folder):
+    with pytest.raises(ToolError, match=r"/proc/copy/.* cannot be written"):
+        snapshot(folder / "t_candidate.py", Path("/proc/copy"))
+
+
+def test_a_neighbour_that_is_no_plain_file_is_no_reason_to_wait(folder, tmp_path):
     os.mkfifo(folder / "pipe.py")  # nobody writes to it: a read would wait for ever
     copy = snapshot(folder / "t_candidate.py", tmp_path / "copy")
 
@@ -114,6 +144,13 @@ def test_sides_and_interpreters_share_no_caches(folder, tmp_path):
 
     assert len(folders) == 5
     assert all(each.parent == state / "caches" for each in folders)
+
+
+def test_a_folder_with_too_much_in_it_is_not_read_to_name_its_caches(folder, tmp_path):
+    with open(folder / "large.json", "wb") as file:
+        file.truncate(1 << 40)  # a sparse file: reading it would take for ever
+
+    assert caches_for(tmp_path / "state", folder / "t_candidate.py", "candidate")
 
 
 def test_a_moved_folder_keeps_its_caches(folder, tmp_path):

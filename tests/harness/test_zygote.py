@@ -259,6 +259,28 @@ def test_junk_on_a_connection_ends_that_connection_alone(zygote, tmp_path):
     ours.close()
 
 
+def test_a_connection_that_is_gone_when_its_answer_comes_is_the_end_of_that_connection_alone(zygote, tmp_path):
+    for _ in range(20):
+        going = Nest(zygote, tmp_path)
+        for _ in range(50):  # more than it can answer before we are gone
+            protocol.send_message(going.connection, {"op": "sweep"})
+        going.close()
+    nest = Nest(zygote, tmp_path)
+    nest.ready(nest.worker())
+    nest.close()
+
+    assert zygote.is_alive
+
+
+def test_a_zygote_that_has_ended_is_an_error_that_says_to_call_again(tmp_path):
+    zygote = start_zygote(tmp_path)
+    zygote.process.kill()
+    zygote.process.wait(10)
+
+    with pytest.raises(ToolError, match="has ended by itself"):
+        zygote.attach()
+
+
 def is_hung_up(channel: socket.socket) -> bool:
     """Whether the other end closed it, with our bytes read or not."""
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,33 +16,46 @@ FILES_LIMIT, BYTES_LIMIT, DEPTH = 500, 20 << 20, 3
 
 def snapshot(file: Path, folder: Path) -> Path:
     """A copy in `folder` of `file` with the sources of its folder; returns the copy of `file`. Raises ToolError."""
-    total = 0
-    for count, source in enumerate(_sources(file.parent, DEPTH)):
-        total += source.stat().st_size
-        if count > FILES_LIMIT or total > BYTES_LIMIT:
-            # a home folder or a whole project: the file alone, and what it imports beside it must be inside a smaller one
-            shutil.rmtree(folder, ignore_errors=True)
-            break
-        copy = folder / source.relative_to(file.parent)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, copy)
-    copy = folder / file.name
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        shutil.copyfile(file, copy)
-    except OSError as error:
-        raise ToolError(f"{file} cannot be read: {error.strerror or error}", fix="give read permission on it") from None
-    return copy
+    for name, content in _contents(file).items():
+        copy = folder / name
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+        except OSError as error:
+            raise ToolError(f"{copy} cannot be written: {error.strerror or error}",
+                            fix="make room there, or set TMPDIR to another folder") from None
+    return folder / file.name
 
 
 def caches_for(state: Path, file: Path, *identity: str) -> Path:
     """The compile caches of what `file`'s folder holds under this interpreter: its own, shared with no other source."""
     whole = hashlib.sha256()
-    for source in sorted(_sources(file.parent, DEPTH)):
-        whole.update(str(source.relative_to(file.parent)).encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
+    for name, content in sorted(_contents(file).items()):
+        whole.update(str(name).encode() + b"\0" + hashlib.sha256(content).digest())
     for part in (file.name, *identity):
         whole.update(part.encode() + b"\0")
     return state / "caches" / whole.hexdigest()[:24]
+
+
+def _contents(file: Path) -> dict[Path, bytes]:
+    """The sources of the file's folder, by relative path; the file alone where there are too many. Raises ToolError.
+
+    A home folder or a whole project is too much: what a file imports beside it must then be inside a smaller one.
+    """
+    found: dict[Path, bytes] = {}
+    total = 0
+    for count, source in enumerate(_sources(file.parent, DEPTH)):
+        with contextlib.suppress(OSError):  # a neighbour that cannot be read is missed by who imports it, if anyone does
+            total += source.stat().st_size
+            if count > FILES_LIMIT or total > BYTES_LIMIT:
+                found.clear()
+                break
+            found[source.relative_to(file.parent)] = source.read_bytes()
+    try:
+        found[Path(file.name)] = file.read_bytes()
+    except OSError as error:
+        raise ToolError(f"{file} cannot be read: {error.strerror or error}", fix="give read permission on it") from None
+    return found
 
 
 def _sources(folder: Path, depth: int) -> Iterator[Path]:

@@ -6,10 +6,10 @@ import contextlib
 import os
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import hotkernel_contract
 from hotkernel.errors import ToolError
@@ -42,8 +42,7 @@ class Zygote:
         self.owner, theirs = socket.socketpair()
         boot = Path(hotkernel_contract.__path__[0]) / "boot.py"
         home = {"HOME": environment.get("HOME", str(log.parent))}
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with open(log, "wb") as words:
+        with _writable(log) as words:
             self.process = self.job.start(
                 [python, boot, str(theirs.fileno())], env={**allowed(environment), **home}, stdin=subprocess.DEVNULL,
                 stdout=words, stderr=words, pass_fds=(theirs.fileno(),))
@@ -73,9 +72,14 @@ class Zygote:
         """A connection for one referee; when it closes, what it forked ends."""
         ours, theirs = socket.socketpair()
         self.owner.settimeout(ANSWER_TIMEOUT_S)
-        protocol.send_message(self.owner, {"op": "attach"}, (theirs.fileno(),))
-        protocol.receive_message(self.owner)
-        theirs.close()
+        try:
+            protocol.send_message(self.owner, {"op": "attach"}, (theirs.fileno(),))
+            protocol.receive_message(self.owner)
+        except (EOFError, OSError):
+            self.close()
+            raise ToolError("the Python that was kept warm has ended by itself", fix="call again: another is started") from None
+        finally:
+            theirs.close()
         return ours
 
     @property
@@ -88,6 +92,19 @@ class Zygote:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         self.job.end(self.process)
+
+
+@contextlib.contextmanager
+def _writable(log: Path) -> Iterator[IO[bytes]]:
+    """The log, open for writing; raises ToolError where it cannot be."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        words = open(log, "wb")  # noqa: SIM115 - closed below; only the opening is guarded
+    except OSError as error:
+        raise ToolError(f"the state folder {log.parent} cannot be written: {error.strerror or error}",
+                        fix="make room or give write permission there, or set HOTKERNEL_STATE_DIR to another folder") from None
+    with words:
+        yield words
 
 
 class Nursery:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -202,8 +203,9 @@ def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) 
         connection.close()
         try:
             assert process.stdin is not None
-            process.stdin.write(json.dumps(to_plain(request)).encode() + b"\n")
-            process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # it is gone already: the relay says so
+                process.stdin.write(json.dumps(to_plain(request)).encode() + b"\n")
+                process.stdin.flush()
             answer = _relay(session, process, time.monotonic() + request.timeout_s + 60.0, log)
         finally:
             session.job.end(process)
@@ -243,5 +245,7 @@ def _relay(session: Session, process: subprocess.Popen[bytes], deadline: float, 
             if "progress" not in said:
                 return said
             session.progress(said["progress"], said["done"], said["total"])
+    if session.job.is_cancelled:  # a cancel ends the referee too, and its end may be seen first
+        raise Cancelled
     raise ToolError("the referee ended without an answer", fix="try again; if it happens again, report it with the detail",
                     detail=log.read_text(encoding="utf-8", errors="replace")[-2000:])
