@@ -26,7 +26,7 @@ from hotkernel.harness.batches import CannotQueue, Unreadable
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
 from hotkernel.harness.plan import LOOKS, VALUES_PER_PAIR, Wanted
-from hotkernel.harness.trial import Setting, SideSource, Trial
+from hotkernel.harness.trial import PairOfWorkers, Setting, SideSource, Trial
 from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples
 from hotkernel.judge.sequence import looks_within
@@ -197,8 +197,9 @@ class Verify:
 
     def _run_pairs(self, step: Step, numbers: list[int], done: int) -> None:
         assert step.stage is not None
-        started = self.trial.start(step.stage, numbers, self.sides)
+        started = self.trial.start(step.stage, numbers, self.sides, self._hold_pins)
         for at, pair in enumerate(started):
+            self._take_alone(pair)
             what = "confirming" if step.stage is Stage.CONFIRMATION else "measuring"
             self._say(f"{what}: pair {done + at + 1} of {step.pairs}", done + at, step.pairs)
             for _ in range(FOREIGN_REPEATS):
@@ -213,6 +214,13 @@ class Verify:
             if pair.number == 0:
                 self.trial.measure_calls(pair)
         self.trial.end(started)
+
+    def _take_alone(self, pair: PairOfWorkers) -> None:
+        """Keep the baseline's values from before the others began; a confirmation without them proves nothing."""
+        assert self.plan is not None
+        self.batches += pair.alone
+        if pair.stage is Stage.CONFIRMATION and not samples.values_of(self.plan, pair.alone, self.trial.fills):
+            self.quiet, self.note = False, "the baseline could not be measured alone"
 
     def _count_empty(self, taken: list[Batch]) -> None:
         """A pair without one whole value says nothing; after some of them the machine is too busy to go on."""
@@ -263,6 +271,12 @@ class Verify:
                                  {name: hash_file(Path(name)) for name in self.pins}):
             self.faults.append(Fault(VerdictKind.INVALID, "pins_changed", f"{Path(name).name} is not what it was when the target "
                                      f"was pinned: an edited baseline needs a new target, or a superseded board"))
+
+    def _hold_pins(self) -> None:
+        """Raise SideFault when a file that the baseline stands on has changed since the verify began."""
+        self._check_pins("after")
+        if self.faults:
+            raise SideFault(self.faults.pop())
 
     def _key(self) -> ledger.Key:
         candidate = Path(self.request.sides[Side.CANDIDATE]["path"]).read_bytes()

@@ -53,6 +53,7 @@ class Zygote:
         self.owner = owner
         self.children: dict[socket.socket, set[int]] = {owner: set()}
         self.dying: set[int] = set()  # killed, and not waited for
+        self.escaped = 0  # processes that left their tree and ended before a sweep
 
     def serve(self) -> None:
         """Answer until the owner is gone."""
@@ -114,23 +115,23 @@ class Zygote:
         self.sweep()
 
     def sweep(self) -> int:
-        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody. Returns how many.
+        """End orphans: what a child left behind becomes ours (sub-reaper) and belongs to nobody. Returns how many there were
+        since the last sweep, those that have ended by themselves included.
 
         Until there are none, for one may have forked as it was killed.
         """
-        found, deadline = 0, time.monotonic() + SWEEP_S
+        deadline = time.monotonic() + SWEEP_S
         while True:
-            living = children_of(os.getpid())
-            self.dying &= living
-            orphans = living - self.dying.union(*self.children.values())
-            if not orphans or time.monotonic() > deadline:
-                return found
-            found += len(orphans)
-            kill_trees(orphans)
             self.reap()
+            orphans = children_of(os.getpid()) - self.dying.union(*self.children.values())
+            if not orphans or time.monotonic() > deadline:
+                found, self.escaped = self.escaped, 0
+                return found
+            self.escaped += len(orphans)
+            self.dying |= kill_trees(orphans)
 
     def reap(self) -> None:
-        """Collect what has ended, so that no pid is kept."""
+        """Collect what has ended, so that no pid is kept; count what was nobody's."""
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -138,6 +139,8 @@ class Zygote:
                 return
             if not pid:
                 return
+            self.escaped += pid not in self.dying.union(*self.children.values())
+            self.dying.discard(pid)
 
 
 def prepare_child(environment: dict, fds: list[int]) -> socket.socket:

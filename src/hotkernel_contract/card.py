@@ -30,6 +30,7 @@ class Card:
         self.workers: Dict[str, torch.cuda.Event] = {}
         self.segments: Dict[Tuple[str, int], Tuple[int, torch.Tensor]] = {}  # address here, and all of it as bytes
         self.flushed = 0
+        self.batch: Tuple[List[int], List[int]] = ([], [])  # picks and order of the armed batch
 
     def arena(self, size: int) -> DeviceArena:
         return DeviceArena(size, self.driver)
@@ -77,6 +78,7 @@ class Card:
     def arm(self, oracle: Any, picks: List[int], order: List[int], gate_us: float) -> None:
         """Queue the head of a batch: gate, stamp0, fill, flush, GO."""
         torch.cuda.synchronize()
+        self.batch = picks, order
         self.armed_at = time.perf_counter()
         if gate_us:
             self._gate(gate_us)
@@ -101,6 +103,7 @@ class Card:
         self.stamps[2].record()
         late = self.stamps[0].query()
         queued_s = time.perf_counter() - self.armed_at
+        oracle.compare_inputs(*self.batch)  # at once: a side that puts them back before then shows in the check's time
         torch.cuda.synchronize()
         return {"queued_s": queued_s, "fill_us": self.stamps[0].elapsed_time(self.stamps[3]) * 1e3,
                 "span_us": self.stamps[0].elapsed_time(self.stamps[1]) * 1e3,

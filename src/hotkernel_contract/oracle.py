@@ -62,6 +62,7 @@ class Oracle:
         self.tallies: Dict[str, Tally] = {}
         self.paired = PairedErrors()
         self.out_fields: List[Field] = []
+        self.changed: List[Tuple[str, torch.Tensor]] = []  # of the last batch: an input's name, and whether it changed
         self.out_arena: Any = None
 
     def do_load(self, baseline: str, device: str, threads: int) -> Answer:
@@ -164,8 +165,9 @@ class Oracle:
             else:
                 column[0].copy_(self.pool.shared[name])
 
-    def do_read(self, pid: int, addresses: List[int]) -> Answer:
-        """CPU: copy the outputs out of a worker that stands still, or out of the output slots."""
+    def do_read(self, pid: int, addresses: List[int], picks: List[int], order: List[int]) -> Answer:
+        """CPU: copy the outputs out of a worker that stands still, or out of the output slots; look at its inputs too."""
+        self.compare_inputs(picks, order)  # now: once it goes on it could put them back
         if self.out_arena:
             for slot, into in zip(views(self.out_arena.base, self.out_fields[0]), self.snapshot[: len(addresses)]):
                 into.copy_(slot)
@@ -190,7 +192,7 @@ class Oracle:
             fault = error_fault(tally, tally, self.tolerance)
             if fault is None and side != BASELINE:
                 fault = error_fault(*self.paired.of(side), self.tolerance)
-            changed = self._changed_input(picks, order)
+            changed = self._changed_input()
             if changed:
                 fault = "changed_input", "it changed its input %s" % changed
         return {"fault": fault, "tally": {**asdict(tally), "rms_ulps": tally.rms_ulps}}, ()
@@ -209,25 +211,27 @@ class Oracle:
                                        "batch; a target whose function reuses static buffers declares reuses_output=True")
         return None
 
-    def _changed_input(self, picks: List[int], order: List[int]) -> str:
-        """The name of an input whose bytes are no longer the private copy's, or nothing."""
-        names, changed = [], []
+    def compare_inputs(self, picks: List[int], order: List[int]) -> None:
+        """Hold every input against its private copy; queued, on CUDA, and read by _changed_input."""
+        self.changed = []
         for column, name in zip(self.columns, self.sample):
             streams = name in self.target.rotate
             pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if streams else [
                 (column[0], self.pool.shared[name])]
-            for slot, private in pairs:
-                names.append(name)
-                changed.append((_bits(slot) != _bits(private)).any())
-        flags = torch.stack(changed).tolist()
-        return next((name for name, flag in zip(names, flags) if flag), "")
+            self.changed += [(name, (_bits(slot) != _bits(private)).any()) for slot, private in pairs]
+
+    def _changed_input(self) -> str:
+        """The name of an input whose bytes were no longer the private copy's, or nothing."""
+        flags = torch.stack([flag for _, flag in self.changed]).tolist()
+        return next((name for (name, _), flag in zip(self.changed, flags) if flag), "")
 
     def do_warm(self, pick_count: int) -> Answer:
         """Run once everything that will run behind a gate or against a clock, so that nothing loads then."""
         picks = list(range(pick_count))
         self.fill(picks, picks)
         self.check(self.snapshot[:2], self.pool.expected[:2], self.tolerance).tolist()
-        self._changed_input(picks[:1], picks[:1])
+        self.compare_inputs(picks[:1], picks[:1])
+        self._changed_input()
         return {}, ()
 
     # CUDA alone: stamps, segments, events

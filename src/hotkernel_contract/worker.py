@@ -116,15 +116,15 @@ class Side:
             self.done = torch.cuda.Event(interprocess=True, enable_timing=False)
             self.done.record(self.stream)  # an inter-process event must be recorded before anyone waits for it
         self.segments: Dict[int, Tuple[int, int]] = {}  # start of an allocation -> (number, size)
-        self.function = load_callable(spec)
-        self.map_slots()
-
-    def map_slots(self) -> None:
-        """Map the slots, call the function on them once or more (compile, autotune), say ready."""
         frame = self.receive()
         if frame.kind != protocol.MAP:
             raise EOFError
         layout, files = protocol.receive_message(self.channel)  # from the referee, which runs no candidate either
+        self.function = load_callable(spec)  # not before it is told to: what comes first is measured with no candidate there
+        self.map_slots(layout, files)
+
+    def map_slots(self, layout: Dict[str, Any], files: List[int]) -> None:
+        """Map the slots, call the function on them once or more (compile, autotune), say ready."""
         size, out_size = layout["size"], layout["out_size"]
         fields = [Field(**{**f, "shape": tuple(f["shape"])}) for f in layout["fields"]]
         outputs = [Field(**{**f, "shape": tuple(f["shape"])}) for f in layout["output_fields"]]

@@ -16,10 +16,22 @@ from hotkernel.harness.environment import private
 from hotkernel.harness.links import LOG_LIMIT_BYTES, SAID_LIMIT, OracleLink, SideFault, WorkerLink, clean, nonce
 from hotkernel.harness.zygote import Zygote
 from hotkernel.schema.verdict import Fault, Side, VerdictKind
+from hotkernel_contract import protocol
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 CHANNEL = 3  # of every child of the zygote; whoever guesses it may write there, and is named for it
+CONTINUES_ITSELF = """
+import ctypes, signal
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("pad", ctypes.c_char * 48)]
+class Spec(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_long) for n in ("every_s", "every_ns", "first_s", "first_ns")]
+library, timer = ctypes.CDLL(None), ctypes.c_void_p()
+library.timer_create(1, ctypes.byref(Event(None, signal.SIGCONT, 0)), ctypes.byref(timer))
+library.timer_settime(timer, 0, ctypes.byref(Spec(0, 200_000_000, 0, 200_000_000)), None)
+signal.signal(signal.SIGCONT, lambda *_: sum(range(200_000)))
+"""
 WORSE = "import os, signal, sys, time, torch\nfrom hotkernel_contract import protocol\ncalls = 0\n"
 
 
@@ -80,13 +92,41 @@ def test_a_worker_that_ends_is_an_early_exit(nest, source):
     assert "ended by itself" in fault.reason
 
 
-def test_a_worker_that_is_gone_before_it_was_told_anything_still_has_its_say(nest):
+def test_a_worker_that_is_gone_still_has_its_say(nest):
     worker = nest.worker("import no_such_module_at_all\n")
+    worker.send(protocol.pack(protocol.MAP))
+    worker.send_message(nest.layout, (nest.arena.fd,))
     assert are_gone([worker.pid], 10)
     with pytest.raises(SideFault) as caught:
         worker.send_message(nest.layout, (nest.arena.fd,))
 
     assert caught.value.fault.rule == "import_failed"
+
+
+def test_a_worker_loads_nothing_before_it_is_told_to(nest, tmp_path):
+    worker = nest.worker("import os\nopen(os.environ['HOME'] + '/loaded', 'w').close()\n" + GOOD)
+    worker.expect(protocol.HELLO, time.monotonic() + 20)
+
+    assert not wait_until(lambda: (tmp_path / "side-1" / "loaded").exists(), 0.3)
+
+
+def test_a_process_that_has_itself_continued_is_seen(nest):
+    worker = nest.worker(CONTINUES_ITSELF + GOOD)
+    nest.ready(worker)
+    assert worker.stand_still()
+    with pytest.raises(SideFault) as caught:
+        wait_until(worker.check_stood, 5.0)
+
+    assert caught.value.fault.rule == "ran_out_of_turn"
+
+
+def test_a_process_that_stands_still_is_no_trouble(nest):
+    worker = nest.worker("import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n" + GOOD)
+    nest.ready(worker)
+    for _ in range(5):
+        assert worker.stand_still()
+        worker.check_stood()
+        worker.go_on()
 
 
 def test_its_last_words_are_in_the_reason(nest):

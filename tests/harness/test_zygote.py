@@ -119,7 +119,7 @@ print("said at import", flush=True)
                                  "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
                                  "LC_CTYPE"}
     assert found["env"]["HOME"] == found["cwd"] == str(home)
-    assert len(found["fds"]) <= 6  # the three of any program, the channel, the file itself and the listing
+    assert len(found["fds"]) <= 7  # the three of any program, the channel, the slots, the file itself and the listing
     assert found["name"] != "__main__"
     assert found["stdin"] == ""
     assert str(SOURCES / "hotkernel_contract") not in found["path"]

@@ -18,6 +18,8 @@ LATE = "the gate opened before the calls were queued"
 NEW_MEMORY = "an output lies in memory that was allocated during the batch"
 CANARY = "the card was shared with something else: the fill took longer than it does alone"
 CANARY_PART, CANARY_US = 0.03, 4.0
+RESTLESS = "a side did not stand still when it was told to"
+CORES_PART, CORES_US = 0.01, 500.0  # by which a side's time on cores may exceed what they can give: two clocks
 SHARED = "the cores were shared with something else"
 SHARED_US, SHARED_PART = 200.0, 0.05  # a thread that is ready and waits so long for a core spoils a batch
 MIN_GATE_US = 800.0
@@ -104,8 +106,9 @@ class HostBatches:
     worker before stamp0, and what is not in an output at stamp1 never gets there.
     """
 
-    def __init__(self, oracle: OracleLink, checks: Checks, began: float) -> None:
+    def __init__(self, oracle: OracleLink, checks: Checks, began: float, cores: int) -> None:
         self.oracle, self.checks, self.began = oracle, checks, began
+        self.cores = cores  # that each side has; 0: all there are
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:  # noqa: ARG002 - the card needs it
         worker.stand_still()
@@ -118,29 +121,41 @@ class HostBatches:
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + 50 * expected_us / 1e6
-        waited_us = tree.waited_us(worker.pid)
+        worker.check_stood()
+        stood, mine = worker.standing is not None, worker.standing or [worker.pid]
+        waited_us, used_us = tree.waited_us(worker.pid), tree.used_us(mine)
         started = time.perf_counter_ns()
         worker.go_on()
         worker.send(request)
         done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(len(order)))]
         ended = time.perf_counter_ns()
+        used_us = tree.used_us(mine) - used_us
         still = worker.stand_still()
         waited_us = tree.waited_us(worker.pid) - waited_us
         if done[0].number != len(order):
             raise worker.fault("out_of_protocol", "it answered another number of calls than was asked for")
-        read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done))
+        self._check_cores(worker, used_us + tree.used_us(set(worker.standing or ()) - set(mine)), (ended - started) / 1e3)
+        read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done), picks=picks, order=order)
+        worker.check_stood()
         worker.go_on()
         outputs, _ = worker.receive_outputs(len(order), number, deadline)
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, order, read)
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
-        worker.stand_still()
+        still = worker.stand_still() and still
         worker.check_log()
         span_us = (ended - started) / 1e3
         shared = waited_us > SHARED_US + SHARED_PART * span_us
-        void = SHARED if shared else None if still else "it did not stand still"
+        void = SHARED if shared else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
+
+    def _check_cores(self, worker: WorkerLink, used_us: float, span_us: float) -> None:
+        """Raise SideFault when a side ran on more cores than both sides were given; over all its batches so far."""
+        worker.used_us += used_us
+        worker.span_us += span_us
+        if self.cores and worker.used_us > self.cores * worker.span_us * (1 + CORES_PART) + CORES_US:
+            raise worker.fault("more_cores", f"it ran on more than the {self.cores} cores that each side was given")
 
     def _kind_or_raise(self, worker: WorkerLink, outputs: list[protocol.OutputAt], picks: list[int], order: list[int],
                        read: dict[str, Any]) -> None:
@@ -195,6 +210,8 @@ class CardBatches:
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
         laps = Laps(self.checks.seconds)
+        worker.check_stood()
+        stood = worker.standing is not None
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
         laps.lap("arm")
         worker.go_on()
@@ -208,7 +225,7 @@ class CardBatches:
         laps.lap("run")
         self.queued_s = float(answer.get("queued_s", 0.0))
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
-        worker.stand_still()  # a side that is not at work must not queue work beside the other's
+        stood = worker.stand_still() and stood  # a side that is not at work must not queue work beside the other's
         laps.lap("still")
         if answer.get("fault"):
             rule, reason = answer["fault"]
@@ -216,7 +233,7 @@ class CardBatches:
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
         worker.check_log()
         laps.lap("check")
-        void = NEW_MEMORY if new else None
+        void = NEW_MEMORY if new else None if stood else RESTLESS
         if gate_us and not void:  # with no gate the fill waits for the host, and tells nothing of the card
             void = LATE if answer["late"] else self.canary(len(picks), answer["fill_us"])
         return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void, answer["fill_us"])

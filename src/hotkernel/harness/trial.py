@@ -72,6 +72,7 @@ class PairOfWorkers:
     stage: Stage
     number: int
     workers: dict[Side, WorkerLink]
+    alone: list[Batch] = field(default_factory=list)  # of the baseline, before a line of the candidate was loaded
 
 
 class Trial:
@@ -136,7 +137,7 @@ class Trial:
             self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))
             self.batches: Batches
             if self.mode is Mode.CPU:
-                self.batches = HostBatches(self.oracle, self.checks, self.began)
+                self.batches = HostBatches(self.oracle, self.checks, self.began, len(self.setting.cores))
             else:
                 self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
                 self._measure_fills(self.batches)
@@ -164,7 +165,7 @@ class Trial:
             for side in todo:
                 self.say(f"building the {side}")
             pair = PairOfWorkers(Stage.LOOK, -1, {side: self._fork_worker(side, self.target["device"]) for side in todo})
-            self._ready(pair)
+            self._ready([pair], todo)
             self.end([pair])
             for side in todo:
                 caches = self.setting.sources[side].caches
@@ -174,13 +175,32 @@ class Trial:
                     raise ToolError(f"the {side}'s compile caches take {size >> 20} MiB", fix="let it compile less than 2 GiB")
                 (caches / "built").touch()
 
-    def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side]) -> list[PairOfWorkers]:
-        """Start several pairs at once and wait until all their workers are ready; raises SideFault."""
+    def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side],
+              before_candidates: Callable[[], None]) -> list[PairOfWorkers]:
+        """Start several pairs at once and wait until all their workers are ready; raises SideFault.
+
+        A confirmation's baselines are loaded, checked and measured alone first, while no line of a candidate is loaded:
+        whatever a candidate does to them from then on shows.
+        """
         with self.phase("workers"):
             pairs = [PairOfWorkers(stage, number, self._workers(sides)) for number in numbers]
+            self.fork.sweep()  # what the pairs before left behind, or a build: no process of theirs is there any longer
+        rest = list(sides)
+        if stage is Stage.CONFIRMATION:
+            rest.remove(Side.BASELINE)
+            self._ready(pairs, [Side.BASELINE])
+            before_candidates()
             for pair in pairs:
-                self._ready(pair)
+                pair.alone = self._alone(pair)
+        self._ready(pairs, rest)
         return pairs
+
+    def _alone(self, pair: PairOfWorkers) -> list[Batch]:
+        """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
+        with self.phase("alone"):
+            self._warm(pair, [Side.BASELINE])
+            alone = replace(pair, stage=Stage.ALONE)
+            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
     def _workers(self, sides: Sequence[Side]) -> dict[Side, WorkerLink]:
         return self.early.pop() if self.early else {side: self._fork_worker(side, self.target["device"]) for side in sides}
@@ -199,14 +219,16 @@ class Trial:
         self.alive.append(worker)
         return worker
 
-    def _ready(self, pair: PairOfWorkers) -> None:
+    def _ready(self, pairs: Sequence[PairOfWorkers], sides: Sequence[Side]) -> None:
+        """Have these sides load their code and call it, all at once; wait until they have."""
         deadline = time.monotonic() + min(BUILD_TIMEOUT_S, self._left())
-        for worker in pair.workers.values():
+        workers = [pair.workers[side] for pair in pairs for side in sides]
+        for worker in workers:
             held = worker.expect(protocol.HELLO, deadline).number  # trusted: no line of the candidate is loaded yet
             self.held = held if self.held is None else self.held & held
             worker.send(protocol.pack(protocol.MAP))
             worker.send_message(self.layout, tuple(self.files))
-        for worker in pair.workers.values():
+        for worker in workers:
             self.batches.ready(worker, worker.expect(protocol.READY, deadline).body[: protocol.HANDLE_BYTES])
 
     def end(self, pairs: Sequence[PairOfWorkers]) -> None:
@@ -224,43 +246,56 @@ class Trial:
     def measure(self, pair: PairOfWorkers) -> list[Batch]:
         """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
         with self.phase("warm-up"):
-            self._warm(pair)
+            self._warm(pair, list(pair.workers))
+        order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
+        if self.chance.random() < 0.5:  # either way the candidate is beside the baseline, which takes its inputs after it
+            order.reverse()
         with self.phase("values"):
-            return self._values(pair)
+            return self._repeated(self.plan.values_per_pair, lambda value: self._value(pair, value, order[:: 1 - value % 2 * 2]))
 
-    def _values(self, pair: PairOfWorkers) -> list[Batch]:
+    def _repeated(self, values: int, take: Callable[[int], list[Batch]]) -> list[Batch]:
+        """So many values, each repeated a few times where it is void."""
         batches: list[Batch] = []
-        order = list(pair.workers)
-        self.chance.shuffle(order)
-        for value in range(self.plan.values_per_pair):
+        for value in range(values):
             for _ in range(REPEATS[self.mode]):
                 self.check_time()
-                taken = self._value(pair, value, order if value % 2 == 0 else order[::-1])
+                taken = take(value)
                 batches += taken
                 if all(batch.void is None for batch in taken):
                     break
         return batches
 
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side]) -> list[Batch]:
-        """One value of each side, both on the same fresh inputs."""
-        counts = draw_calls(self.plan, self.chance)
-        with self.phase("draw"):
-            self.oracle.ask("draw", size=sum(counts))
-        entries = list(range(sum(counts)))
-        self.chance.shuffle(entries)
-        picks = {counts[0]: entries[: counts[0]], counts[1]: entries[counts[0]:]}
-        batches = []
-        for side in order:
-            for calls in self.chance.sample(counts, 2):
-                stamped = self._batch(pair.workers[side], picks[calls])
-                with self.phase("driver"):
-                    clock, mask = self.moment()
-                batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
-                                     stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
+        """One value of each side."""
+        batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
                                   "where it would run beside the other side's work; it was ended"))
         return batches
+
+    def _turn(self, pair: PairOfWorkers, side: Side, value: int) -> list[Batch]:
+        """One side's two batches of a value, on inputs that no other side has seen.
+
+        The baseline, which is trusted, takes what is drawn already: what the side before it had.
+        """
+        if side is not Side.BASELINE:
+            self._draw(draw_calls(self.plan, self.chance))
+        entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
+        picks = {self.drawn[0]: entries[: self.drawn[0]], self.drawn[1]: entries[self.drawn[0]:]}
+        batches = []
+        for calls in self.chance.sample(self.drawn, 2):
+            stamped = self._batch(pair.workers[side], picks[calls])
+            with self.phase("driver"):
+                clock, mask = self.moment()
+            batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
+                                 stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
+        return batches
+
+    def _draw(self, calls: tuple[int, int]) -> None:
+        """New secrets, for batches of so many calls."""
+        with self.phase("draw"):
+            self.oracle.ask("draw", size=sum(calls))
+        self.drawn = calls
 
     def _batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
         order = self.chance.sample(range(self.slots), len(picks))
@@ -272,14 +307,15 @@ class Trial:
                 self.check_time()  # the verify's time was over, and the side is not to blame
             raise
 
-    def _warm(self, pair: PairOfWorkers) -> None:
+    def _warm(self, pair: PairOfWorkers, sides: Sequence[Side]) -> None:
         """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""
         everything = list(range(self.slots))
-        self.oracle.ask("draw", size=self._pool_size())
-        for worker in pair.workers.values():
+        self._draw((self._pool_size() - self.slots, self.slots))
+        workers = [pair.workers[side] for side in sides]
+        for worker in workers:
             if isinstance(self.batches, CardBatches):
                 self.batches.learn_gate(worker, everything, everything, self.slots * self.target["baseline_us"])
-        for worker in pair.workers.values():
+        for worker in workers:
             last, until = 0.0, time.monotonic() + WARM_S
             while time.monotonic() < until:
                 self.check_time()

@@ -66,19 +66,24 @@ def pairs_of(
 ) -> tuple[Pair, ...]:
     """What each pair of processes says of `over` against `under`, in the order measured."""
     grouped: dict[_Key, dict[int, dict[Side, Value]]] = {}
+    alone: dict[int, list[float]] = {}
     for value in values:
-        grouped.setdefault((value.stage, value.pair), {}).setdefault(value.value, {})[value.side] = value
+        if value.stage is not Stage.ALONE:
+            grouped.setdefault((value.stage, value.pair), {}).setdefault(value.value, {})[value.side] = value
+        elif value.side is over:
+            alone.setdefault(value.pair, []).append(value.us)
     pairs = []
     for key, numbered in grouped.items():
         both = [(sides[over], sides[under]) for sides in numbered.values() if over in sides and under in sides]
         if both:
-            pairs.append(_pair(plan, key, both))
+            pairs.append(_pair(plan, key, both, alone.get(key[1], ())))
     return tuple(pairs)
 
 
 def measurement_of(values: Sequence[Value], side: Side, *, stage: Stage | None = None) -> Measurement | None:
     """One side's times per call in ms, of one stage or of all; None where there is none."""
-    return measure([value.us / 1000 for value in values if value.side is side and stage in (None, value.stage)])
+    return measure([value.us / 1000 for value in values if value.side is side
+                    and (value.stage is stage or (stage is None and value.stage is not Stage.ALONE))])
 
 
 def measure(samples_ms: Sequence[float]) -> Measurement | None:
@@ -103,7 +108,7 @@ def resolution_of(plan: Plan, values: Sequence[Value]) -> Resolution | None:
     """
     by_pair: dict[_Key, list[float]] = {}
     for value in values:
-        if value.side is Side.BASELINE:
+        if value.side is Side.BASELINE and value.stage is not Stage.ALONE:
             by_pair.setdefault((value.stage, value.pair), []).append(value.us)
     one_value_us = _spread_within(list(by_pair.values()))
     if one_value_us is None:
@@ -225,7 +230,7 @@ def fill_us(fills: Sequence[Fill], calls: int) -> float:
 # From values to pairs -------------------------------------------------------------------------------------------------
 
 
-def _pair(plan: Plan, key: _Key, both: Sequence[tuple[Value, Value]]) -> Pair:
+def _pair(plan: Plan, key: _Key, both: Sequence[tuple[Value, Value]], alone_us: Sequence[float]) -> Pair:
     ratios = [math.log(_positive(over.us) / _positive(under.us)) for over, under in both]
     tick_us = _tick_us(plan)
     tick = math.hypot(*(tick_us / _positive(statistics.median(v.us for v in side)) for side in zip(*both, strict=True)))
@@ -234,7 +239,16 @@ def _pair(plan: Plan, key: _Key, both: Sequence[tuple[Value, Value]]) -> Pair:
         error = math.hypot(error, tick)
     elif tick > 0:
         error = tick
-    return Pair(key[0], key[1], trimmed_mean(ratios), error, len(ratios), _long_log_ratio(both))
+    ratio = trimmed_mean(ratios)
+    return Pair(key[0], key[1], ratio, error, len(ratios), _long_log_ratio(both), _alone_log_ratio(ratio, both, alone_us))
+
+
+def _alone_log_ratio(ratio: float, both: Sequence[tuple[Value, Value]], alone_us: Sequence[float]) -> float | None:
+    """The log ratio, had `over` been as fast beside the others as it was before they began; None where that is not known."""
+    if not alone_us:
+        return None
+    beside = trimmed_mean([math.log(_positive(over.us)) for over, _ in both])
+    return ratio - (beside - trimmed_mean([math.log(_positive(us)) for us in alone_us]))
 
 
 def _long_log_ratio(both: Sequence[tuple[Value, Value]]) -> float | None:

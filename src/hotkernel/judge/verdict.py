@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hotkernel.judge import samples, sequence, wording
 from hotkernel.judge.sequence import Estimate, Finding
@@ -19,6 +19,7 @@ FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
 CONFIRMATION_ALPHA = 0.01  # one-sided
 CLOSE = 2.0  # times what a look asks for: below, the confirmation takes the pairs of the look after next
 LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
+DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
 INCUMBENT_ALPHA = 0.005  # one look at all pairs
 
 
@@ -90,6 +91,8 @@ def confirm(plan: Plan, pairs: Sequence[Pair], *, seen: Estimate | None = None) 
     if not _shows_in_long_batches(fresh):
         reason = f"{said} by the slopes, but the long batches do not show it: short batches of the candidate were slow"
         return _inconclusive(reason, fresh, alpha=CONFIRMATION_ALPHA, rule="gain_not_in_long_batches")
+    if disturbance := _disturbance(fresh):
+        return _inconclusive(f"{said}, but {disturbance}", fresh, alpha=CONFIRMATION_ALPHA, rule="baseline_disturbed")
     bound = ""
     if found.interval and found.interval[0] <= 1:
         bound = f" (at least {wording.percent(100 * math.expm1(lower))}, one-sided)"
@@ -219,6 +222,20 @@ def _confirmation_step(plan: Plan, wanted: int, pairs: Sequence[Pair], *, seen: 
 def _shows_in_long_batches(pairs: Sequence[Pair]) -> bool:
     known = [(pair.long_log_ratio, pair.log_ratio) for pair in pairs if pair.long_log_ratio is not None]
     return not known or sum(long for long, _ in known) >= LONG_SHARE * sum(slope for _, slope in known)
+
+
+def _disturbance(pairs: Sequence[Pair]) -> str | None:
+    """What the candidate's presence did to the baseline, where that makes its gain: something ran beside the baseline."""
+    known = [pair for pair in pairs if pair.alone_log_ratio is not None]
+    if not known:
+        return None
+    slowed = sequence.estimate([replace(pair, log_ratio=pair.log_ratio - (pair.alone_log_ratio or 0.0)) for pair in known])
+    lower = slowed.lower(CONFIRMATION_ALPHA)
+    if lower is not None and lower > DISTURBED:
+        return f"the baseline was {wording.percent(100 * math.expm1(slowed.mean))} slower beside the candidate than alone"
+    if sum(pair.alone_log_ratio or 0.0 for pair in known) < LONG_SHARE * sum(pair.log_ratio for pair in known):
+        return "against the baseline as it was alone less than half of it is left"
+    return None
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ class Stage(enum.StrEnum):
 
     LOOK = "look"
     CONFIRMATION = "confirmation"
+    ALONE = "alone"  # a confirmation's baseline, before a line of the candidate was loaded
 
 
 class Mode(enum.StrEnum):
@@ -91,6 +92,7 @@ class Pair:
     within_sd: float | None  # standard error of `log_ratio` from the values inside, tick included; null with one value
     values: int
     long_log_ratio: float | None = None  # the same, read off the longer batches alone; far below: a slowed short batch
+    alone_log_ratio: float | None = None  # the same, against this baseline as it was alone; far below: it was disturbed
 
 
 @dataclass(frozen=True)
