@@ -45,21 +45,20 @@ LINE_LIMIT_BYTES = 8 << 20
 def verify(
     session: Session,
     candidate: Annotated[str, "file with the rewrite: defines <target>_candidate or candidate"],
-    baseline: Annotated[str, "the target's baseline file, made by new_target; or any script that prints the JSON line"],
+    baseline: Annotated[str, "the target's baseline file; or any script that prints the JSON line"],
     n: Annotated[int | None, "most pairs of processes (default: looks at 3, 5, 7, 10); runs of each script (default 7)",
                  Bounds(1, 100)] = None,
     warmup: Annotated[int, "runs ahead of the counted ones; script pairs only", Bounds(0, 100)] = 2,
     args: Annotated[Sequence[str] | None, "arguments for both scripts; script pairs only"] = None,
     cwd: Annotated[str, "folder that paths are relative to"] = "",
     timeout: Annotated[float, "seconds for the whole verify of a target, for each run of a script", Bounds(1, 86_400)] = 600,
-    incumbent: Annotated[str, "the best so far, to run in the same interleaving: `best` (of this target's records), a file, "
-                         "or a comparison's id"] = "",
+    incumbent: Annotated[str, "the best so far, run beside both: `best` (of the records), a file, or a comparison's id"] = "",
 ) -> Comparison:
     """Judge a candidate against its baseline: faster, slower, inconclusive, incorrect or invalid, with the reason.
 
-    A target is judged by a referee that reads nothing the candidate prints: fresh secret inputs for every call, every output
-    checked, the clock outside, pairs of fresh processes, and a gain confirmed on new ones. Two scripts that print their own
-    times are compared too; that result says self_reported. Keep the id: `record` takes the numbers from it.
+    A target's candidate is not asked: fresh secret inputs for every call, every output checked, the clock outside, pairs of
+    fresh processes, a gain confirmed on new ones. Scripts that print their times are compared too, as self_reported.
+    Keep the id: `record` takes the numbers from it.
     """
     files = {Side.BASELINE: session.file(baseline, cwd=cwd or None), Side.CANDIDATE: session.file(candidate, cwd=cwd or None)}
     if CONTRACT_WORD not in files[Side.BASELINE].read_text(encoding="utf-8", errors="replace"):
