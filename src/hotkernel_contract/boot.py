@@ -166,7 +166,7 @@ def prepare_child(environment: dict, fds: list[int]) -> socket.socket:
 def children_of(pid: int) -> set[int]:
     """The living direct children: by the kernel's own list, else by a walk over /proc; empty where there is none."""
     try:
-        words = [(task / "children").read_text().split() for task in Path("/proc/%d/task" % pid).iterdir()]
+        words = [(task / "children").read_text(encoding="ascii").split() for task in Path("/proc/%d/task" % pid).iterdir()]
         found = {int(word) for part in words for word in part}
     except OSError:
         found = {int(entry.name) for entry in Path("/proc").glob("[0-9]*") if stat_of(entry.name)[1:2] == [str(pid)]}
@@ -176,7 +176,7 @@ def children_of(pid: int) -> set[int]:
 def stat_of(pid: object) -> list:
     """State, parent and the rest of /proc/PID/stat; empty when it is gone."""
     try:
-        return Path("/proc/%s/stat" % pid).read_text(errors="replace").rpartition(")")[2].split()
+        return Path("/proc/%s/stat" % pid).read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 
