@@ -1,107 +1,180 @@
-"""Who may import whom, held by a table; and what a light start must not load."""
+"""Who may import whom: the table of the house, held against every import in the sources."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-ROOMS = ("harness", "judge", "machine", "profilers", "records", "scaffold")
-BELOW = ("schema", "errors")
+SOURCES = Path(__file__).parents[2] / "src"
+SERVER, CONTRACT = SOURCES / "hotkernel", SOURCES / "hotkernel_contract"
 
-# What a part of `hotkernel` may import of `hotkernel`, itself and `__version__` aside.
-ALLOWED: dict[str, tuple[str, ...]] = {
-    "schema": (),
-    "errors": (),
-    "judge": BELOW,
-    "profilers": BELOW,
-    "machine": BELOW,
-    "records": BELOW,
-    "scaffold": BELOW,
-    "harness": (*BELOW, "machine"),
-    "session": (*BELOW, "machine", "harness"),
-    "parameter": BELOW,
-    "tool": (*BELOW, "parameter", "session"),
-    "referee": (*BELOW, *ROOMS),
-    "tools": (*BELOW, *ROOMS, "session", "parameter", "tool", "referee", "selftest"),
-    "render": BELOW,
-    "arguments": (*BELOW, "parameter", "tool"),
-    "install": (*BELOW, "records"),
-    "cli": (*BELOW, "arguments", "install", "machine", "mcp_server", "render", "session", "tool", "tools"),
-    "mcp": (*BELOW, *ROOMS, "parameter", "render", "session", "tool", "tools"),
-    "mcp_server": (*BELOW, "machine", "mcp", "tool", "tools"),
-    "__main__": ("cli",),
-    "selftest": (),
+NOUNS = {"schema", "errors"}
+ROOMS = {"harness", "judge", "profilers", "machine", "records", "scaffold"}
+# What a part of src/hotkernel may import of src/hotkernel, itself left out. Imports point down this table.
+MAY_IMPORT = {
+    # doors: translate, decide nothing
+    "cli": {"arguments", "install", "machine", "mcp_server", "render", "session", "tool", "tools", *NOUNS},
+    "mcp_server": {"mcp", "tool", "tools"},
+    "mcp": {"harness", "machine", "parameter", "records", "render", "session", "tool", "tools", *NOUNS},
+    "install": {"records", *NOUNS},
+    "arguments": {"parameter", "tool", *NOUNS},
+    "render": NOUNS,
+    # what a tool is
+    "tool": {"parameter", *NOUNS},
+    "parameter": NOUNS,
+    # the referee: a process of its own, below the tools that start it
+    "referee": {"harness", "judge", "machine", "records", *NOUNS},
+    # recipes
+    "tools": {"parameter", "referee", "session", "tool", *ROOMS, *NOUNS},
+    "session": {"harness", "machine", *NOUNS},
+    # rooms: they do not meet, except that harness may use machine
+    "harness": {"machine", *NOUNS},
+    **dict.fromkeys(ROOMS - {"harness"}, NOUNS),
+    # nouns
+    "schema": set(),
+    "errors": set(),
 }
-# What of the user's side the server may import: the words on the wire, which need no torch.
-CONTRACT_ALLOWED = {"hotkernel_contract", "hotkernel_contract.protocol"}
-CONTRACT_LIBRARIES = {"torch", "triton", "boot"}  # boot: a script beside it binds the package through it
+# Whose third-party packages these are; everything else is the standard library's.
+MAY_USE = {
+    "machine": {"pynvml", "ncu_report"},
+    "records": {"filelock", "platformdirs"},
+    "tools": {"filelock", "psutil"},
+    "render": {"rich"},
+    "judge": {"PIL"},
+    "mcp": {"anyio", "mcp", "mcp_types", "pydantic"},
+    "mcp_server": {"anyio", "mcp"},
+}
+MAY_IMPORT_CONTRACT = {"harness", "tools", "referee"}
+# Of the standard library, what pure rooms do without: values in, values out.
+TOUCHES = {"os", "subprocess", "socket", "threading", "multiprocessing", "time", "datetime", "tempfile", "shutil", "pathlib",
+           "signal", "random", "secrets", "urllib", "http", "asyncio", "ctypes", "sqlite3", "logging"}
 
 
-def modules(package: str) -> list[Path]:
-    return sorted((SOURCE / package).rglob("*.py"))
+def parts_of(file: Path, root: Path) -> str:
+    """The part of the house that a file is in: its folder, or its own name."""
+    return file.relative_to(root).parts[0].removesuffix(".py")
 
 
-def imports(file: Path) -> set[str]:
-    """Every module that a file names in an import, at any depth, as full names."""
-    found: set[str] = set()
+def imports_of(file: Path) -> Iterator[str]:
+    """Every module that a file imports anywhere in it, as a whole name; `from a import b` as a.b."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: a relative import"
-            found.add(str(node.module))
-            if node.module in ("hotkernel", "hotkernel_contract"):
-                found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            assert node.level == 0, f"{file}: imports are absolute"
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-def part_of(module: str) -> str:
-    """`judge` of `hotkernel.judge.verdict`."""
-    return module.split(".")[1] if "." in module else ""
+def imports(root: Path) -> list[tuple[Path, str]]:
+    return [(file, name) for file in sorted(root.rglob("*.py")) for name in imports_of(file)]
 
 
-@pytest.mark.parametrize("file", modules("hotkernel"), ids=lambda file: str(file.relative_to(SOURCE)))
-def test_imports_point_down(file: Path) -> None:
-    own = file.relative_to(SOURCE / "hotkernel").parts[0].removesuffix(".py")
-    ours = {part_of(name) for name in imports(file) if name.split(".")[0] == "hotkernel"} - {"", "__version__", own}
-
-    assert ours <= set(ALLOWED.get(own, ())), f"{own} may not import {sorted(ours - set(ALLOWED.get(own, ())))}"
+def calls_in(file: Path) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
 
 
-@pytest.mark.parametrize("file", modules("hotkernel"), ids=lambda file: str(file.relative_to(SOURCE)))
-def test_the_server_has_no_torch_and_mcp_stays_in_its_door(file: Path) -> None:
-    named = imports(file)
-    roots = {name.split(".")[0] for name in named}
-
-    assert not roots & {"torch", "triton", "numpy"}
-    assert {name for name in named if name.startswith("hotkernel_contract")} <= CONTRACT_ALLOWED
-    if "mcp" not in file.relative_to(SOURCE / "hotkernel").parts[0]:
-        assert "mcp" not in roots
+def shown(file: Path) -> str:
+    return str(file.relative_to(SOURCES))
 
 
-@pytest.mark.parametrize("file", modules("hotkernel_contract"), ids=lambda file: file.name)
-def test_the_contract_needs_the_standard_library_and_torch_alone(file: Path) -> None:
-    roots = {name.split(".")[0] for name in imports(file)}
-
-    assert roots <= sys.stdlib_module_names | CONTRACT_LIBRARIES | {"hotkernel_contract"}
-
-
-def test_every_part_of_the_package_stands_in_the_table() -> None:
-    parts = {entry.name.removesuffix(".py") for entry in (SOURCE / "hotkernel").iterdir()
-             if entry.suffix == ".py" or (entry / "__init__.py").exists()}
-
-    assert parts - {"__init__"} <= set(ALLOWED)
+def is_outside(name: str) -> bool:
+    """Whether a module is somebody else's: not ours, not the standard library's."""
+    first = name.split(".")[0]
+    return first not in sys.stdlib_module_names and first not in ("hotkernel", "hotkernel_contract")
 
 
-def test_the_terminals_door_loads_nothing_heavy() -> None:
-    code = ("import sys, hotkernel.cli; "
-            "print([n for n in ('mcp', 'pydantic', 'torch', 'rich', 'psutil', 'pynvml') if n in sys.modules])")
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True,
-                          env={"PYTHONPATH": str(SOURCE), "PATH": ""})
+def test_every_part_of_the_house_has_its_line_in_the_table():
+    parts = {parts_of(file, SERVER) for file in SERVER.rglob("*.py")} - {"__init__"}
 
-    assert done.stdout.strip() == "[]"
+    assert parts == set(MAY_IMPORT)
+
+
+def test_imports_point_down():
+    wrong = []
+    for file, name in imports(SERVER):
+        here = parts_of(file, SERVER)
+        words = name.split(".")
+        if words[0] == "hotkernel" and len(words) > 1 and here != "__init__":
+            there = words[1]
+            if there not in {here, "__version__", *MAY_IMPORT[here]}:
+                wrong.append(f"{shown(file)} imports {name}")
+
+    assert wrong == []
+
+
+def test_the_table_has_no_cycle():
+    def below(part: str, seen: tuple[str, ...] = ()) -> None:
+        assert part not in seen, " -> ".join((*seen, part))
+        for there in MAY_IMPORT[part]:
+            below(there, (*seen, part))
+
+    for part in MAY_IMPORT:
+        below(part)
+
+
+def test_of_the_contract_the_server_imports_the_words_on_the_wire_alone():
+    wrong = [f"{shown(file)} imports {name}" for file, name in imports(SERVER) if name.startswith("hotkernel_contract")
+             and (parts_of(file, SERVER) not in MAY_IMPORT_CONTRACT
+                  # the package itself is asked only where its files lie
+                  or name.split(".")[1:2] not in ([], ["protocol"]))]
+
+    assert wrong == []
+
+
+def test_the_contract_imports_nothing_of_the_servers():
+    assert [f"{shown(file)} imports {name}" for file, name in imports(CONTRACT) if name.split(".")[0] == "hotkernel"] == []
+
+
+def test_the_contract_stands_on_the_standard_library_torch_and_triton_alone():
+    outside = {(file.name, name.split(".")[0]) for file, name in imports(CONTRACT) if is_outside(name)}
+
+    # boot.py is a script: its own folder is how it finds itself before the package is bound
+    assert {package for _, package in outside} <= {"torch", "triton", "boot"}
+    assert {name for name, package in outside if package == "triton"} <= {"boot.py", "check_kernel.py", "oracle.py",
+                                                                          "ceilings.py", "probes.py", "calibration.py"}
+
+
+def test_no_torch_in_the_servers_python():
+    assert [shown(file) for file, name in imports(SERVER) if name.split(".")[0] in ("torch", "triton", "numpy")] == []
+
+
+def test_every_third_party_package_has_its_place():
+    wrong = [f"{shown(file)} imports {name}" for file, name in imports(SERVER)
+             if is_outside(name) and name.split(".")[0] not in MAY_USE.get(parts_of(file, SERVER), set())]
+
+    assert wrong == []
+
+
+def test_what_thinks_touches_nothing():
+    wrong = [f"{shown(file)} imports {name}" for room in ("judge", "profilers") for file, name in imports(SERVER / room)
+             if name.split(".")[0] in TOUCHES]
+    wrong += [f"{shown(file)}:{call.lineno} calls {call.func.id}" for room in ("judge", "profilers", "schema")
+              for file in (SERVER / room).rglob("*.py")
+              for call in calls_in(file) if isinstance(call.func, ast.Name) and call.func.id in ("open", "print", "input")]
+
+    assert wrong == []
+
+
+def test_processes_are_started_in_the_room_for_it():
+    starters = {shown(file) for file, name in imports(SERVER) if name.split(".")[0] in ("subprocess", "multiprocessing")
+                for call in calls_in(file) if re.fullmatch(r"subprocess\.(Popen|run|check_\w+|call)", ast.unparse(call.func))}
+
+    assert starters == {"hotkernel/machine/process.py", "hotkernel/machine/programs.py"}  # programs asks for versions alone
+
+
+@pytest.mark.parametrize("module", ["hotkernel.cli", "hotkernel.tools", "hotkernel.session", "hotkernel.referee"])
+def test_what_a_terminal_waits_for_loads_nothing_heavy(module):
+    code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCES)}, capture_output=True, text=True,
+                          timeout=60, check=True)
+    loaded = set(done.stdout.split())
+
+    heavy = {"mcp", "pydantic", "anyio", "torch", "triton", "numpy", "rich", "matplotlib", "PIL", "pynvml", "ncu_report"}
+    assert "hotkernel" in loaded
+    assert not loaded & heavy
