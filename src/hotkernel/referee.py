@@ -6,8 +6,6 @@ comparison and answers in JSON lines on standard output. It ends when its standa
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import json
 import os
 import socket
@@ -16,66 +14,31 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hotkernel import __version__
+from hotkernel import answer
 from hotkernel.errors import ToolError
 from hotkernel.harness.batches import CannotQueue, Unreadable
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
-from hotkernel.harness.plan import LOOKS, VALUES_PER_PAIR, Wanted
+from hotkernel.harness.plan import LOOKS, Wanted
 from hotkernel.harness.trial import PairOfWorkers, Setting, SideSource, Trial
 from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples
 from hotkernel.judge.sequence import looks_within
 from hotkernel.judge.verdict import Step, decide, decide_over_incumbent, next_step
-from hotkernel.machine import driver as gpu_driver
+from hotkernel.machine.one_card import OneCard
 from hotkernel.records import comparisons, ledger
-from hotkernel.schema.comparison import PROTOCOL, Comparison, Source, Versions
-from hotkernel.schema.gpu import GpuState
+from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.plain import from_plain
+from hotkernel.schema.request import Request
 from hotkernel.schema.roofline import Calibration
-from hotkernel.schema.verdict import Batch, Evidence, Fault, Measurement, Mode, Pair, Plan, Side, Stage, Verdict, VerdictKind
-from hotkernel_contract.protocol import CONFINEMENT
+from hotkernel.schema.verdict import Batch, Evidence, Fault, Mode, Pair, Plan, Side, Stage, Verdict, VerdictKind
 
 FOREIGN_REPEATS = 3
 EMPTY_PAIRS = 3
-SOURCE_LIMIT_BYTES = 1_000_000
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the server asks of a referee."""
-
-    target: str
-    id: str
-    baseline_file: str
-    sides: dict[str, dict[str, Any]]  # side -> path, names, caches
-    environment: dict[str, str]
-    scratch: str
-    state: str
-    device: str
-    visible: str  # for CUDA_VISIBLE_DEVICES
-    gpu_uuid: str | None
-    gpu: str | None
-    driver: str | None
-    power_limit_w: float | None
-    cores: list[int]
-    timeout_s: float
-    n: int | None
-    pins: dict[str, str]  # known from an earlier verify or from new_target; empty: they are made now
-    contract_sha256: str
-    sources: dict[str, Source]
-    calibration: Calibration | None
-    incumbent_id: str | None
-    versions: dict[str, str | None]
-    cmds: dict[str, list[str]]
-    contract_edited: bool = False  # the copy beside the target is not what was generated
-    warnings: list[str] = field(default_factory=list)
-    keep_ledger: bool = True
-    values_per_pair: int = VALUES_PER_PAIR
 
 
 def main() -> int:
@@ -104,36 +67,12 @@ def _tell(message: Mapping[str, Any]) -> None:
     print(json.dumps(message), flush=True)
 
 
-class Card:
-    """The GPU as NVML sees it from the referee; on the CPU it knows nothing and says so."""
-
-    def __init__(self, uuid: str | None) -> None:
-        self.driver, self.handle = None, None
-        if uuid:
-            with contextlib.suppress(ToolError):
-                self.driver = gpu_driver.open_driver()
-                self.handle = self.driver.handle(uuid)
-
-    def moment(self) -> tuple[int | None, int | None]:
-        if self.driver is None or self.handle is None:
-            return None, None
-        return self.driver.clock_and_reasons(self.handle)
-
-    def state(self) -> GpuState | None:
-        return self.driver.state(self.handle) if self.driver and self.handle else None
-
-    def process_count(self) -> int | None:
-        """How many processes compute on the card; a container may number them differently, so they are counted."""
-        state = self.state()
-        return None if state is None or state.processes is None else len(state.processes)
-
-
 class Verify:
     """One verify from the request to the comparison."""
 
     def __init__(self, request: Request, fork: Fork) -> None:
         self.request = request
-        self.card = Card(request.gpu_uuid)
+        self.card = OneCard(request.gpu_uuid)
         self.sides = [Side(name) for name in request.sides]
         self.batches: list[Batch] = []
         self.faults: list[Fault] = []
@@ -306,15 +245,6 @@ class Verify:
     def _calibration(self) -> Calibration | None:
         return self.request.calibration if hasattr(self, "target") and self.target["device"] == "cuda" else None
 
-    def _ceiling_share_pct(self, candidate: Measurement | None) -> float | None:
-        """What the candidate reaches of the bandwidth this card has for such a call; null without a calibration."""
-        calibration = self._calibration()
-        if calibration is None or candidate is None:
-            return None
-        read, moved = self.target["streamed_bytes"], self.target["min_bytes"]
-        ceiling = roofline.ceiling_gbps(calibration, moved, read / max(read + self.target["output_bytes"], 1))
-        return 100 * moved / candidate.mean_ms / 1e6 / ceiling if ceiling else None
-
     def _comparison(self) -> Comparison:
         """Everything that a reader needs to come to the same verdict."""
         evidence = self._evidence()
@@ -328,8 +258,9 @@ class Verify:
             count = ledger.append(Path(self.request.state), self.key, pairs, self.request.id)
         candidate = self._measured(values, verdict, Side.CANDIDATE)
         return replace(
-            self._head(verdict), baseline=samples.measurement_of(values, Side.BASELINE), candidate=candidate,
-            ceiling_share_pct=self._ceiling_share_pct(candidate),
+            answer.head(self.request, getattr(self, "target", {}), verdict, getattr(self, "pins", {}), self.trial.held or 0),
+            baseline=samples.measurement_of(values, Side.BASELINE), candidate=candidate,
+            ceiling_share_pct=answer.ceiling_share_pct(self._calibration(), getattr(self, "target", {}), candidate),
             incumbent=self._measured(values, verdict, Side.INCUMBENT),
             speedup_over_incumbent=over_best.speedup if over_best else None,
             incumbent_verdict=over_best.kind if over_best else None,
@@ -349,27 +280,6 @@ class Verify:
     def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:
         """A side's times, unless its outputs were wrong: the time of a wrong answer is no time."""
         return None if verdict.kind in (VerdictKind.INCORRECT, VerdictKind.INVALID) else samples.measurement_of(values, side)
-
-    def _head(self, verdict: Verdict) -> Comparison:
-        request, target = self.request, getattr(self, "target", {})
-        flops, moved = target.get("flops"), target.get("min_bytes")
-        return Comparison(
-            id=request.id, target=target.get("name", request.target), verdict=verdict.kind, reason=verdict.reason,
-            rule=verdict.rule, speedup=verdict.speedup, interval_99=verdict.interval, equivalent=verdict.equivalent,
-            smallest_effect_pct=verdict.smallest_effect_pct, baseline=None, candidate=None,
-            timestamp=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), protocol=PROTOCOL,
-            device=target.get("device", request.device or "unknown"), confinement=self._confinement(),
-            assurance="process" if self._confinement()["landlock"] else "cooperative", incumbent_id=request.incumbent_id,
-            roofline_inputs={"min_bytes": moved, "flops": flops}, gpu=request.gpu if target.get("device") == "cuda" else None,
-            gpu_uuid=request.gpu_uuid, driver=request.driver, power_limit_w=request.power_limit_w,
-            shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources,
-            pins=getattr(self, "pins", {}), cmds=request.cmds,
-            versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
-
-    def _confinement(self) -> dict[str, bool]:
-        """What held every worker of this verify; a process of the same user that nothing holds could reach the judge."""
-        held = self.trial.held or 0
-        return {"own_session": True, **{name: bool(held >> bit & 1) for bit, name in enumerate(CONFINEMENT)}}
 
     def _all_warnings(self) -> Iterator[str]:
         yield from self.warnings

@@ -179,7 +179,7 @@ class Oracle:
                 return {"unreadable": str(error), "errno": error.errno}, ()
         return {}, ()
 
-    def do_judge(self, side: str, picks: List[int], order: List[int], outputs: List[List[Any]]) -> Answer:
+    def do_judge(self, side: str, picks: List[int], outputs: List[List[Any]]) -> Answer:
         """Check every output of a batch that lies in the snapshot, and that the inputs are what they were."""
         where = [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]
         fault = self.kind_fault(where, len(picks))

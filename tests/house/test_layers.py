@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "tool": {"parameter", *NOUNS},
     "parameter": NOUNS,
     # the referee: a process of its own, below the tools that start it
-    "referee": {"harness", "judge", "machine", "records", *NOUNS},
+    "referee": {"answer", "harness", "judge", "machine", "records", *NOUNS},
+    "answer": {"judge", *NOUNS},
     # recipes
     "tools": {"parameter", "referee", "session", "tool", *ROOMS, *NOUNS},
     "session": {"harness", "machine", *NOUNS},
@@ -50,7 +51,7 @@ MAY_USE = {
     "mcp": {"anyio", "mcp", "mcp_types", "pydantic"},
     "mcp_server": {"anyio", "mcp"},
 }
-MAY_IMPORT_CONTRACT = {"harness", "tools", "referee"}
+MAY_IMPORT_CONTRACT = {"harness", "tools", "answer"}
 # Of the standard library, what pure rooms do without: values in, values out.
 TOUCHES = {"os", "subprocess", "socket", "threading", "multiprocessing", "time", "datetime", "tempfile", "shutil", "pathlib",
            "signal", "random", "secrets", "urllib", "http", "asyncio", "ctypes", "sqlite3", "logging"}

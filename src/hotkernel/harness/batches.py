@@ -142,7 +142,7 @@ class HostBatches:
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, order, read)
-        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
+        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
         still = worker.stand_still() and still
         worker.check_log()
         span_us = (ended - started) / 1e3
@@ -161,7 +161,7 @@ class HostBatches:
                        read: dict[str, Any]) -> None:
         """An address that cannot be read is a wrong output's, or the machine forbids reading: only then copies help."""
         if read["errno"] not in (1, 38):  # EPERM, ENOSYS
-            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
+            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
             raise worker.fault("out_of_protocol", "an output lies where no memory is")
         raise Unreadable(read["unreadable"])
 
@@ -230,7 +230,7 @@ class CardBatches:
         if answer.get("fault"):
             rule, reason = answer["fault"]
             raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
-        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, order=order, outputs=outputs))
+        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
         worker.check_log()
         laps.lap("check")
         void = NEW_MEMORY if new else None if stood else RESTLESS

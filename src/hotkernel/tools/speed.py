@@ -27,11 +27,11 @@ from hotkernel.parameter import Bounds
 from hotkernel.records import calibrations, comparisons, pins, store
 from hotkernel.records.advice import run_best
 from hotkernel.records.state import state_dir
-from hotkernel.referee import Request
 from hotkernel.scaffold import vendor
 from hotkernel.schema.comparison import Comparison, Source
 from hotkernel.schema.gpu import Gpu
 from hotkernel.schema.plain import to_plain
+from hotkernel.schema.request import Request
 from hotkernel.schema.verdict import Side
 from hotkernel.session import Session
 from hotkernel.tools.card_lock import card_held

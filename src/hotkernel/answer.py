@@ -1,0 +1,47 @@
+"""The parts of a comparison that are not measured: who, what, where, and what held the workers; decides nothing."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from hotkernel import __version__
+from hotkernel.judge import roofline
+from hotkernel.schema.comparison import PROTOCOL, Comparison, Versions
+from hotkernel.schema.request import Request
+from hotkernel.schema.roofline import Calibration
+from hotkernel.schema.verdict import Measurement, Verdict
+from hotkernel_contract.protocol import CONFINEMENT
+
+
+def head(request: Request, target: Mapping[str, Any], verdict: Verdict, pins: Mapping[str, str], held: int) -> Comparison:
+    """A comparison with everything but its measurements; `target` is what the oracle said of it, `held` a mask."""
+    confinement = confined_by(held)
+    on_card = target.get("device") == "cuda"
+    return Comparison(
+        id=request.id, target=target.get("name", request.target), verdict=verdict.kind, reason=verdict.reason,
+        rule=verdict.rule, speedup=verdict.speedup, interval_99=verdict.interval, equivalent=verdict.equivalent,
+        smallest_effect_pct=verdict.smallest_effect_pct, baseline=None, candidate=None,
+        timestamp=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), protocol=PROTOCOL,
+        device=target.get("device", request.device or "unknown"), confinement=confinement,
+        assurance="process" if confinement["landlock"] else "cooperative", incumbent_id=request.incumbent_id,
+        roofline_inputs={"min_bytes": target.get("min_bytes"), "flops": target.get("flops")},
+        gpu=request.gpu if on_card else None, gpu_uuid=request.gpu_uuid, driver=request.driver,
+        power_limit_w=request.power_limit_w, shapes=target.get("shapes", {}), dtype=target.get("dtype"),
+        sources=request.sources, pins=dict(pins), cmds=request.cmds,
+        versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
+
+
+def confined_by(held: int) -> dict[str, bool]:
+    """What held every worker of a verify; a process of the same user that nothing holds could reach the judge."""
+    return {"own_session": True, **{name: bool(held >> bit & 1) for bit, name in enumerate(CONFINEMENT)}}
+
+
+def ceiling_share_pct(calibration: Calibration | None, target: Mapping[str, Any], candidate: Measurement | None) -> float | None:
+    """What the candidate reaches of the bandwidth this card has for such a call; None without a calibration."""
+    if calibration is None or candidate is None:
+        return None
+    read, moved = target["streamed_bytes"], target["min_bytes"]
+    ceiling = roofline.ceiling_gbps(calibration, moved, read / max(read + target["output_bytes"], 1))
+    return 100 * moved / candidate.mean_ms / 1e6 / ceiling if ceiling else None
