@@ -141,7 +141,7 @@ class HostBatches:
         outputs, _ = worker.receive_outputs(len(order), number, deadline)
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
-            self._kind_or_raise(worker, outputs, picks, order, read)
+            self._kind_or_raise(worker, outputs, picks, read)
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
         still = worker.stand_still() and still
         worker.check_log()
@@ -157,7 +157,7 @@ class HostBatches:
         if self.cores and worker.used_us > self.cores * worker.span_us * (1 + CORES_PART) + CORES_US:
             raise worker.fault("more_cores", f"it ran on more than the {self.cores} cores that each side was given")
 
-    def _kind_or_raise(self, worker: WorkerLink, outputs: list[protocol.OutputAt], picks: list[int], order: list[int],
+    def _kind_or_raise(self, worker: WorkerLink, outputs: list[protocol.OutputAt], picks: list[int],
                        read: dict[str, Any]) -> None:
         """An address that cannot be read is a wrong output's, or the machine forbids reading: only then copies help."""
         if read["errno"] not in (1, 38):  # EPERM, ENOSYS
