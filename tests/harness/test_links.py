@@ -243,6 +243,13 @@ def test_more_outputs_than_calls_are_out_of_protocol(nest):
     assert fault.rule == "out_of_protocol"
 
 
+def test_allocations_without_end_are_out_of_protocol(nest):
+    flood = "while True: os.write(3, protocol.pack_segment(1, 1 << 21, bytes(64), 1))"
+    fault = fault_of(nest, in_call("os.write(3, protocol.pack_numbers(protocol.DONE, [8] * 4, 1))", flood))
+
+    assert fault.rule == "out_of_protocol"
+
+
 def test_a_flood_of_output_is_a_fault_before_the_disk_is_full(nest):
     fault = fault_of(nest, in_call(f"for _ in range({(LOG_LIMIT_BYTES >> 20) + 1}): os.write(1, bytes(1 << 20))"))
 

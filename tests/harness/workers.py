@@ -40,6 +40,7 @@ class Nest:
         self.arena = HostArena(size)
         for slot in views(self.arena.base, fields[0]):
             slot.copy_(X)
+        self.files = (self.arena.fd,)
         self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": ""}
 
     def worker(self, source: str = GOOD) -> WorkerLink:
@@ -58,7 +59,7 @@ class Nest:
         deadline = time.monotonic() + timeout_s
         worker.expect(protocol.HELLO, deadline)
         worker.send(protocol.pack(protocol.MAP))
-        worker.send_message(self.layout, (self.arena.fd,))
+        worker.send_message(self.layout, self.files)
         worker.expect(protocol.READY, deadline)
 
     def batch(self, worker: WorkerLink, *, timeout_s: float = 20.0, nonce: int = 77) -> list[protocol.OutputAt]:

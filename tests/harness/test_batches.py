@@ -1,0 +1,338 @@
+"""One batch: on the CPU with a real oracle and real workers; the card's gate, canary and faults with scripted answers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from workers import Nest, own_environment, start_zygote
+
+from hotkernel.harness.batches import (
+    CANARY,
+    GATE_MARGIN,
+    LATE,
+    LATE_LIMIT,
+    MAX_GATE_US,
+    MIN_GATE_US,
+    NEW_MEMORY,
+    CannotQueue,
+    CardBatches,
+    Checks,
+    HostBatches,
+    Unreadable,
+)
+from hotkernel.harness.environment import private
+from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
+from hotkernel.harness.zygote import Zygote
+from hotkernel.schema.verdict import Fault, Side, VerdictKind
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+SLOTS = 6
+TARGET = """
+import torch
+from hotkernel_contract import Target
+def twice(x):
+    return x * 2
+TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", device="cpu"%s)
+"""
+
+
+# The CPU, for real ----------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A real oracle with a target and its slots; workers are mapped onto them."""
+
+    def __init__(self, nest: Nest, folder: Path, *, copies: bool = False) -> None:
+        self.nest, self.checks = nest, Checks()
+        (folder / "oracle").mkdir()
+        file = folder / "t_baseline.py"
+        file.write_text(TARGET % (", reuses_output=True" if copies else ""), encoding="utf-8")
+        environment = private(own_environment(), folder / "oracle", folder / "oracle" / "caches", "")
+        self.oracle = OracleLink(nest.fork, environment, folder / "oracle" / "log", 20.0)
+        self.oracle.ask("load", baseline=str(file), device="", threads=1)
+        nest.layout = self.oracle.ask("allocate", slots=SLOTS, copies=copies)
+        nest.files = tuple(self.oracle.files)
+        self.oracle.ask("draw", size=2 * SLOTS)
+        self.batches = HostBatches(self.oracle, self.checks, time.monotonic(), 0)
+
+    def worker(self, body: str, head: str = "") -> WorkerLink:
+        lines = "\n".join("    " + line for line in body.split("\n"))
+        worker = self.nest.worker(f"import os, time, torch\n{head}\ndef candidate(x):\n{lines}\n")
+        self.nest.ready(worker)
+        self.batches.ready(worker, b"")
+        return worker
+
+    def run(self, worker: WorkerLink, picks: list[int] | None = None, order: list[int] | None = None) -> Any:
+        return self.batches.run(worker, picks or [3, 1, 4, 7], order or [5, 0, 2, 1], 100.0)
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    zygote = start_zygote(tmp_path_factory.mktemp("zygote"))
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def bench(zygote: Zygote, tmp_path: Path) -> Iterator[Bench]:
+    nest = Nest(zygote, tmp_path)
+    yield Bench(nest, tmp_path)
+    nest.close()
+
+
+def test_a_batch_of_right_answers_is_stamped_and_every_output_checked(bench):
+    worker = bench.worker("return x + x")
+    for _ in range(5):
+        stamped = bench.run(worker)
+        assert stamped.span_us > 0
+
+    (check,) = bench.checks.as_checks({})
+    assert (check.side, check.outputs, check.ok, check.within_share) == (Side.CANDIDATE, 20, True, 1.0)
+
+
+def test_the_span_holds_the_work_and_not_the_oracles(bench):
+    slow = bench.run(bench.worker("time.sleep(0.02)\nreturn x + x"))
+
+    assert 4 * 20_000 < slow.span_us < 4 * 20_000 + 50_000
+
+
+def test_a_worker_stands_still_before_and_after_its_batch(bench):
+    worker = bench.worker("return x + x")
+    assert psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED
+    bench.run(worker)
+
+    assert psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED
+
+
+@pytest.mark.parametrize(("body", "kind", "rule"), [
+    ("return x * 2.001", "incorrect", "wrong_values"),
+    ("return torch.where(x.abs() > 100, x, x * 2)", "incorrect", "wrong_values"),
+    ("return (x * 2)[:32]", "incorrect", "wrong_shape"),
+    ("return (x * 2).double()", "incorrect", "wrong_dtype"),
+    ("return (x * 2).t().contiguous().t()", "incorrect", "wrong_strides"),
+    ("y = x * 2\nx.add_(1)\nreturn y", "incorrect", "changed_input"),
+])
+def test_a_wrong_batch_is_its_sides_fault(bench, body, kind, rule):
+    worker = bench.worker(body)
+    with pytest.raises(SideFault) as caught:
+        bench.run(worker)
+
+    assert (caught.value.fault.side, caught.value.fault.kind, caught.value.fault.rule) == (Side.CANDIDATE, kind, rule)
+
+
+def test_a_memo_of_the_last_batch_is_wrong_in_the_next(bench):
+    worker = bench.worker("key = x.data_ptr()\nif key not in memo: memo[key] = x * 2\nreturn memo[key].clone()", head="memo = {}")
+    bench.run(worker, picks=[0, 1, 2, 3], order=[2, 3, 4, 5])
+    with pytest.raises(SideFault, match="wrong"):
+        bench.run(worker, picks=[4, 5, 6, 7], order=[2, 3, 4, 5])
+
+
+def test_outputs_that_are_written_after_the_answer_are_wrong(bench):
+    late = "y = torch.zeros_like(x)\nthreading.Timer(0.05, lambda: torch.mul(x, 2, out=y)).start()\nreturn y"
+    worker = bench.worker(late, head="import threading")
+    with pytest.raises(SideFault, match="wrong"):
+        bench.run(worker)
+
+
+def test_one_output_for_all_calls_is_told_from_outputs_of_their_own(bench):
+    worker = bench.worker("return torch.mul(x, 2, out=kept)", head="kept = torch.empty(64, 64)")
+    with pytest.raises(SideFault) as caught:
+        bench.run(worker)
+
+    assert caught.value.fault.rule == "outputs_overlap"
+
+
+def test_one_output_for_all_calls_serves_where_outputs_are_copied(zygote, tmp_path):
+    nest = Nest(zygote, tmp_path)
+    bench = Bench(nest, tmp_path, copies=True)
+    worker = bench.worker("return torch.mul(x, 2, out=kept)", head="kept = torch.empty(64, 64)")
+    bench.run(worker)
+    bench.run(worker)
+    nest.close()
+
+    assert bench.checks.as_checks({})[0].outputs == 8
+
+
+def test_an_address_where_nothing_is_is_refused(bench):
+    lie = "from hotkernel_contract import worker\nworker.address_of = lambda output: 8"
+    with pytest.raises(SideFault) as caught:
+        bench.run(bench.worker("return x * 2", head=lie))
+
+    assert caught.value.fault.rule in ("out_of_protocol", "wrong_values")
+
+
+class Forbidding:
+    """A real oracle on a machine where no process may read another's memory."""
+
+    def __init__(self, oracle: OracleLink) -> None:
+        self.oracle = oracle
+
+    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        answer = self.oracle.ask(op, **arguments)
+        return {"unreadable": "Operation not permitted", "errno": 1} if op == "read" else answer
+
+
+def test_where_reading_is_forbidden_the_outputs_must_be_copied_and_nobody_is_to_blame(bench):
+    bench.batches.oracle = Forbidding(bench.oracle)
+    with pytest.raises(Unreadable, match="not permitted"):
+        bench.run(bench.worker("return x * 2"))
+
+
+def test_a_side_that_broke_a_rule_is_marked_and_the_other_is_not():
+    checks = Checks({"baseline": {"outputs": 4, "worst_bad_share": 0.0, "max_abs": 0.0, "max_rel": 0.0, "rms_ulps": 0.2},
+                     "candidate": {"outputs": 3, "worst_bad_share": 0.5, "max_abs": 1.0, "max_rel": 1.0, "rms_ulps": 9e9}})
+    baseline, candidate = checks.as_checks({"candidate": ("wrong_values", "it is wrong")})
+
+    assert baseline.ok
+    assert (candidate.ok, candidate.rule, candidate.within_share) == (False, "wrong_values", 0.5)
+
+
+# The card, by a script ------------------------------------------------------------------------------------------------
+
+
+class ScriptedOracle:
+    """Answers as the card's oracle does; what it was asked is kept."""
+
+    def __init__(self, **collected: Any) -> None:
+        self.collected = {"span_us": 500.0, "check_us": 3.0, "fill_us": 20.0, "late": False, "queued_s": 0.002, **collected}
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.fault: list[str] | None = None
+
+    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        self.asked.append((op, arguments))
+        tally = {"outputs": 4, "worst_bad_share": 0.0, "max_abs": 0.0, "max_rel": 0.0, "rms_ulps": 0.2}
+        return {"collect": self.collected, "judge": {"fault": self.fault, "tally": tally},
+                "fill_alone": {"span_us": 21.0, "fill_us": 20.0}}.get(op, {})
+
+    def gates(self) -> list[float]:
+        return [arguments["gate_us"] for op, arguments in self.asked if op == "arm"]
+
+
+class ScriptedWorker:
+    """A worker that is always armed in time."""
+
+    side, name, pid, standing = Side.CANDIDATE, "candidate-1", 1, [1]
+
+    def __init__(self) -> None:
+        self.new: list[int] = []
+        self.segments = {7: (2 << 20, "ab" * 64)}
+
+    def receive_outputs(self, calls: int, nonce: int, deadline: float) -> tuple[list[Any], list[int]]:
+        return [], self.new
+
+    def stand_still(self) -> bool:
+        return True
+
+    def send(self, data: bytes) -> None:
+        """Nobody listens."""
+
+    go_on = check_stood = check_log = lambda self: None
+
+    def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
+        return SideFault(Fault(kind, rule, reason, self.side))
+
+
+def card(oracle: ScriptedOracle, *, is_open: bool = False) -> CardBatches:
+    batches = CardBatches(oracle, Checks(), time.monotonic(), is_open=is_open)  # type: ignore[arg-type]
+    for calls in (2, 10):
+        batches.fill_alone(list(range(calls)), list(range(calls)))
+    return batches
+
+
+def run(batches: CardBatches, worker: ScriptedWorker | None = None) -> Any:
+    return batches.run(worker or ScriptedWorker(), [0, 1, 2, 3], [3, 2, 1, 0], 200.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("queued_s", [0.0, 0.0005, 0.01, 0.2, 5.0])
+def test_the_gate_is_as_long_as_queueing_took_with_room_to_spare_and_bounded(queued_s):
+    batches = card(ScriptedOracle(queued_s=queued_s))
+    batches.learn_gate(ScriptedWorker(), [0, 1], [0, 1], 100.0)  # type: ignore[arg-type]
+
+    assert batches.gate_us == pytest.approx(min(MAX_GATE_US, GATE_MARGIN * queued_s * 1e6 + MIN_GATE_US))
+
+
+def test_the_gate_is_learnt_from_open_batches_and_never_shrinks():
+    oracle = ScriptedOracle(queued_s=0.01)
+    batches = card(oracle)
+    batches.learn_gate(ScriptedWorker(), [0], [0], 100.0)  # type: ignore[arg-type]
+    long_us = batches.gate_us
+    oracle.collected["queued_s"] = 0.0
+    batches.learn_gate(ScriptedWorker(), [0], [0], 100.0)  # type: ignore[arg-type]
+
+    assert set(oracle.gates()) == {0.0}
+    assert batches.gate_us == long_us
+
+
+def test_a_batch_in_time_is_valid_and_keeps_all_stamps():
+    stamped = run(card(ScriptedOracle()))
+
+    assert (stamped.span_us, stamped.check_us, stamped.fill_us, stamped.void) == (500.0, 3.0, 20.0, None)
+
+
+def test_a_late_batch_is_void_and_doubles_the_gate_until_it_is_taken_for_one_that_synchronises():
+    oracle = ScriptedOracle(late=True)
+    batches = card(oracle)
+    voids = [run(batches).void for _ in range(LATE_LIMIT - 1)]
+    with pytest.raises(CannotQueue):
+        run(batches)
+
+    assert voids == [LATE] * (LATE_LIMIT - 1)
+    assert oracle.gates() == [MIN_GATE_US * 2**doubling for doubling in range(LATE_LIMIT)]
+
+
+def test_lateness_now_and_then_is_no_synchronisation():
+    oracle = ScriptedOracle()
+    batches = card(oracle)
+    for number in range(6 * LATE_LIMIT):
+        oracle.collected["late"] = number % 2 == 0
+        run(batches)
+
+    assert batches.gate_us <= MAX_GATE_US
+
+
+def test_latency_batches_have_no_gate_and_are_never_late():
+    oracle = ScriptedOracle(late=True)
+    stamped = run(card(oracle, is_open=True))
+
+    assert (stamped.void, oracle.gates()) == (None, [0.0])
+
+
+def test_memory_that_is_new_in_a_batch_voids_it_and_is_opened_once():
+    oracle, worker = ScriptedOracle(), ScriptedWorker()
+    batches = card(oracle)
+    worker.new = [7]
+    assert run(batches, worker).void == NEW_MEMORY
+    worker.new = []
+
+    assert run(batches, worker).void is None
+    assert [arguments["number"] for op, arguments in oracle.asked if op == "segment"] == [7]
+
+
+@pytest.mark.parametrize(("fill_us", "void"), [(20.0, None), (24.0, None), (30.0, CANARY), (200.0, CANARY)])
+def test_a_fill_that_takes_longer_than_alone_voids_the_batch(fill_us, void):
+    assert run(card(ScriptedOracle(fill_us=fill_us))).void == void
+
+
+@pytest.mark.parametrize(("rule", "kind"), [("wrong_shape", VerdictKind.INCORRECT), ("outputs_overlap", VerdictKind.INCORRECT),
+                                            ("out_of_protocol", VerdictKind.INVALID)])
+def test_what_the_oracle_finds_before_it_reads_is_the_sides_fault(rule, kind):
+    with pytest.raises(SideFault) as caught:
+        run(card(ScriptedOracle(fault=[rule, "why"])))
+
+    assert (caught.value.fault.rule, caught.value.fault.kind) == (rule, kind)
+
+
+def test_what_the_oracle_finds_in_the_outputs_is_the_sides_fault():
+    oracle = ScriptedOracle()
+    oracle.fault = ["wrong_values", "why"]
+    with pytest.raises(SideFault) as caught:
+        run(card(oracle))
+
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("wrong_values", VerdictKind.INCORRECT)
