@@ -223,7 +223,7 @@ def _install(packages: tuple[str, ...]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not (FOLDER / "package.json").is_file():
         (FOLDER / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-    subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", *packages], cwd=FOLDER, timeout=900, check=True)
+    subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", *packages], cwd=FOLDER, timeout=300, check=True)
     binary = FOLDER / "node_modules" / "@anthropic-ai" / "claude-code" / "install.cjs"
     if binary.is_file():  # npm leaves packages' own installers to the user
         subprocess.run(["node", binary], cwd=FOLDER, timeout=300, check=True, stdout=subprocess.DEVNULL)
