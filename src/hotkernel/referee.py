@@ -29,6 +29,7 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples
 from hotkernel.judge.sequence import looks_within
 from hotkernel.judge.verdict import Step, decide, decide_over_incumbent, next_step
+from hotkernel.machine import process as machine_process
 from hotkernel.machine.one_card import OneCard
 from hotkernel.records import comparisons, ledger
 from hotkernel.schema.comparison import Comparison
@@ -43,6 +44,7 @@ EMPTY_PAIRS = 3
 
 def main() -> int:
     """Read the request, measure, save, answer."""
+    machine_process.keep_private()
     request = from_plain(Request, json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_server, daemon=True).start()
     fork = Fork(socket.socket(fileno=int(sys.argv[1])))

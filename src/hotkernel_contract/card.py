@@ -67,6 +67,10 @@ class Card:
 
     def open_segment(self, name: str, number: int, size: int, handle: bytes) -> None:
         pointer = self.driver.open(handle)
+        start, there = self.driver.range_of(pointer)
+        if pointer + size > start + there:  # reading beyond it would end this context
+            self.driver.close(pointer)
+            raise RuntimeError("%d bytes where %d are" % (size, there))
         self.segments[name, number] = (pointer, device_bytes(pointer, size))
 
     def forget(self, name: str) -> None:

@@ -237,12 +237,18 @@ class Oracle:
     # CUDA alone: stamps, segments, events
     def do_worker(self, name: str, done: str) -> Answer:
         """A worker is ready: its DONE event."""
-        self.card.add_worker(name, bytes.fromhex(done))
-        return {}, ()
+        return self._opened("event", lambda: self.card.add_worker(name, bytes.fromhex(done)))
 
     def do_segment(self, name: str, number: int, size: int, handle: str) -> Answer:
         """A worker's allocation that outputs will lie in; opened once and kept."""
-        self.card.open_segment(name, number, size, bytes.fromhex(handle))
+        return self._opened("memory", lambda: self.card.open_segment(name, number, size, bytes.fromhex(handle)))
+
+    def _opened(self, what: str, open_it: Callable[[], None]) -> Answer:
+        """What a worker named by a handle of its own making may be nothing: that is the worker's fault, not the target's."""
+        try:
+            open_it()
+        except RuntimeError as error:
+            return {"fault": ["out_of_protocol", "its process named %s that cannot be opened: %s" % (what, str(error)[:200])]}, ()
         return {}, ()
 
     def do_forget(self, name: str) -> Answer:

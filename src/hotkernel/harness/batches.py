@@ -178,7 +178,7 @@ class CardBatches:
         self.fill_times: dict[int, float] = {}  # the longest seen alone, by slots
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:
-        self.oracle.ask("worker", name=worker.name, done=handle.hex())
+        self._named(worker, self.oracle.ask("worker", name=worker.name, done=handle.hex()))
         worker.stand_still()
 
     def forget(self, worker: WorkerLink) -> None:
@@ -220,7 +220,7 @@ class CardBatches:
         laps.lap("queue")
         for segment in new:
             size, handle = worker.segments[segment]
-            self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle)
+            self._named(worker, self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle))
         answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
         laps.lap("run")
         self.queued_s = float(answer.get("queued_s", 0.0))
@@ -237,6 +237,11 @@ class CardBatches:
         if gate_us and not void:  # with no gate the fill waits for the host, and tells nothing of the card
             void = LATE if answer["late"] else self.canary(len(picks), answer["fill_us"])
         return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void, answer["fill_us"])
+
+    def _named(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
+        """Raise SideFault when what a worker named cannot be opened."""
+        if answer.get("fault"):
+            raise worker.fault(*answer["fault"])
 
     def canary(self, calls: int, fill_us: float) -> str | None:
         """The fill is trusted work whose time is known: one that takes longer shares the card with something."""

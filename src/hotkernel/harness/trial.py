@@ -23,7 +23,7 @@ from hotkernel.harness.batches import (
     refuse_unreadable,
 )
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
-from hotkernel.harness.plan import Wanted, draw_calls, make_plan, top_calls
+from hotkernel.harness.plan import VALUES_PER_PAIR, Wanted, draw_calls, make_plan, top_calls
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Fill, Mode, Plan, Side, Stage, VerdictKind
 from hotkernel_contract import protocol
@@ -34,7 +34,7 @@ EARLY_PAIRS = 3
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 FILLS = 9  # readings of the fill at each count
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
-WARM_S = 1.5
+WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
 
 Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
@@ -316,7 +316,7 @@ class Trial:
             if isinstance(self.batches, CardBatches):
                 self.batches.learn_gate(worker, everything, everything, self.slots * self.target["baseline_us"])
         for worker in workers:
-            last, until = 0.0, time.monotonic() + WARM_S
+            last, until = 0.0, time.monotonic() + WARM_S * self.plan.values_per_pair / VALUES_PER_PAIR
             while time.monotonic() < until:
                 self.check_time()
                 spans = [self._batch(worker, everything[: count]) for count in (self.plan.n1, self.plan.n2)]

@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from hotkernel.judge import samples, sequence, wording
+from hotkernel.judge import doubts, samples, sequence, wording
 from hotkernel.judge.sequence import Estimate, Finding
 from hotkernel.schema.verdict import Evidence, Fault, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
 
 FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
 CONFIRMATION_ALPHA = 0.01  # one-sided
 CLOSE = 2.0  # times what a look asks for: below, the confirmation takes the pairs of the look after next
-LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
-DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
 INCUMBENT_ALPHA = 0.005  # one look at all pairs
 
 
@@ -45,6 +43,9 @@ def decide(evidence: Evidence) -> Verdict:
         word = "throttled" if throttled else "card not quiet"
         return _inconclusive(f"{word}: {evidence.note}" if evidence.note else word, pairs, rule=word.replace(" ", "_"))
     step = next_step(evidence.plan, pairs, earlier=evidence.earlier)
+    if step.verdict and step.verdict.kind is VerdictKind.FASTER and doubts.is_chosen(evidence, step.verdict):
+        reason = f"{step.verdict.reason}, but its void batches are its own alone, and with them half of the gain is gone"
+        return _inconclusive(reason, step.verdict.pooled, alpha=CONFIRMATION_ALPHA, rule="voids_on_one_side")
     return step.verdict or _unfinished(step, pairs, evidence.earlier)
 
 
@@ -88,10 +89,10 @@ def confirm(plan: Plan, pairs: Sequence[Pair], *, seen: Estimate | None = None) 
         before = f"the looks saw it {wording.difference(seen)}, but " if seen else ""
         reason = f"a gain was not confirmed: {before}{count} with new inputs say {said}"
         return _inconclusive(reason, fresh, alpha=CONFIRMATION_ALPHA, rule="not_confirmed")
-    if not _shows_in_long_batches(fresh):
+    if not doubts.shows_in_long_batches(fresh):
         reason = f"{said} by the slopes, but the long batches do not show it: short batches of the candidate were slow"
         return _inconclusive(reason, fresh, alpha=CONFIRMATION_ALPHA, rule="gain_not_in_long_batches")
-    if disturbance := _disturbance(fresh):
+    if disturbance := doubts.disturbance(fresh, CONFIRMATION_ALPHA):
         return _inconclusive(f"{said}, but {disturbance}", fresh, alpha=CONFIRMATION_ALPHA, rule="baseline_disturbed")
     bound = ""
     if found.interval and found.interval[0] <= 1:
@@ -110,7 +111,7 @@ def decide_over_incumbent(evidence: Evidence) -> Verdict | None:
     found = sequence.estimate(pairs)
     reason = f"against the best so far: {wording.difference(found)}, by {wording.count(len(pairs), 'pair')}"
     finding = sequence.look(found, INCUMBENT_ALPHA)
-    if finding is Finding.FASTER and _shows_in_long_batches(pairs):
+    if finding is Finding.FASTER and doubts.shows_in_long_batches(pairs):
         return _timed(VerdictKind.FASTER, reason, found)
     if finding is Finding.SLOWER:
         return _timed(VerdictKind.SLOWER, reason, found)
@@ -217,25 +218,6 @@ def _confirmation_step(plan: Plan, wanted: int, pairs: Sequence[Pair], *, seen: 
     if len(fresh) < wanted:
         return Step(Stage.CONFIRMATION, wanted)
     return Step(None, wanted, confirm(plan, fresh[:wanted], seen=seen))
-
-
-def _shows_in_long_batches(pairs: Sequence[Pair]) -> bool:
-    known = [(pair.long_log_ratio, pair.log_ratio) for pair in pairs if pair.long_log_ratio is not None]
-    return not known or sum(long for long, _ in known) >= LONG_SHARE * sum(slope for _, slope in known)
-
-
-def _disturbance(pairs: Sequence[Pair]) -> str | None:
-    """What the candidate's presence did to the baseline, where that makes its gain: something ran beside the baseline."""
-    known = [pair for pair in pairs if pair.alone_log_ratio is not None]
-    if not known:
-        return None
-    slowed = sequence.estimate([replace(pair, log_ratio=pair.log_ratio - (pair.alone_log_ratio or 0.0)) for pair in known])
-    lower = slowed.lower(CONFIRMATION_ALPHA)
-    if lower is not None and lower > DISTURBED:
-        return f"the baseline was {wording.percent(100 * math.expm1(slowed.mean))} slower beside the candidate than alone"
-    if sum(pair.alone_log_ratio or 0.0 for pair in known) < LONG_SHARE * sum(pair.log_ratio for pair in known):
-        return "against the baseline as it was alone less than half of it is left"
-    return None
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------

@@ -212,6 +212,8 @@ def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) 
         raise ToolError(answer["error"], fix=answer["fix"], detail=answer["detail"])
     if "bug" in answer:
         raise RuntimeError(f"the referee failed: {answer['bug']}\n{answer['detail']}")
+    if answer["id"] != request.id:
+        raise ToolError("something answered in the referee's place", fix="end what else runs as this user, and verify again")
     comparison = comparisons.load(Path(request.state), answer["id"])
     if comparison.pins:  # at the first verify, where new_target did not pin the target
         pins.save(Path(request.state), Path(request.baseline_file), comparison.pins)

@@ -1,0 +1,71 @@
+"""Reasons to doubt a gain that the statistics allow: slow short batches, a disturbed baseline, chosen batches."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hotkernel.judge import samples, sequence, wording
+from hotkernel.schema.verdict import Batch, Evidence, Pair, Plan, Side, Stage, Verdict
+
+LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
+DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
+CHOSEN_ALPHA = 0.001  # by chance as likely: so many more void batches on the candidate's side than on the baseline's
+
+
+def shows_in_long_batches(pairs: Sequence[Pair]) -> bool:
+    """Whether at least half of a gain is there when only the long batches are read."""
+    known = [(pair.long_log_ratio, pair.log_ratio) for pair in pairs if pair.long_log_ratio is not None]
+    return not known or sum(long for long, _ in known) >= LONG_SHARE * sum(slope for _, slope in known)
+
+
+def disturbance(pairs: Sequence[Pair], alpha: float) -> str | None:
+    """What the candidate's presence did to the baseline, where that makes its gain: something ran beside the baseline."""
+    known = [pair for pair in pairs if pair.alone_log_ratio is not None]
+    if not known:
+        return None
+    slowed = sequence.estimate([replace(pair, log_ratio=pair.log_ratio - (pair.alone_log_ratio or 0.0)) for pair in known])
+    lower = slowed.lower(alpha)
+    if lower is not None and lower > DISTURBED:
+        return f"the baseline was {wording.percent(100 * math.expm1(slowed.mean))} slower beside the candidate than alone"
+    if sum(pair.alone_log_ratio or 0.0 for pair in known) < LONG_SHARE * sum(pair.log_ratio for pair in known):
+        return "against the baseline as it was alone less than half of it is left"
+    return None
+
+
+def is_chosen(evidence: Evidence, verdict: Verdict) -> bool:
+    """Whether a gain is one of choice: a side that makes its slow batches void keeps the fast ones."""
+    voids = _voids_of(evidence.batches, Stage.CONFIRMATION)
+    mine, others = voids.get(Side.CANDIDATE, 0), voids.get(Side.BASELINE, 0)
+    by_chance = sum(math.comb(mine + others, k) for k in range(mine, mine + others + 1)) / 2 ** (mine + others)
+    if by_chance >= CHOSEN_ALPHA:
+        return False
+    every = with_voids(evidence.plan, evidence.batches)
+    pairs = samples.pairs_of(evidence.plan, samples.values_of(evidence.plan, every, evidence.fills))
+    numbers = {pair.pair for pair in verdict.pooled}
+    found = [pair.log_ratio for pair in pairs if pair.stage is Stage.CONFIRMATION and pair.pair in numbers]
+    return statistics.fmean(found) < LONG_SHARE * math.log(verdict.speedup or 1.0) if found else False
+
+
+def with_voids(plan: Plan, batches: Sequence[Batch]) -> tuple[Batch, ...]:
+    """The same batches with none void: each try of a value is a value of its own, so that nobody has chosen among them."""
+    seen: dict[tuple[Stage, int, int, Side], int] = {}
+    each = 1 if plan.n1 == 0 else 2
+    tries = 1 + max((batch.value for batch in batches), default=0)
+    made = []
+    for batch in batches:
+        key = batch.stage, batch.pair, batch.value, batch.side
+        seen[key] = seen.get(key, -1) + 1
+        made.append(replace(batch, value=batch.value + tries * (seen[key] // each), void=None))
+    return tuple(made)
+
+
+def _voids_of(batches: Sequence[Batch], stage: Stage) -> dict[Side, int]:
+    """How many batches of each side were called void, of those that ran in this stage."""
+    counts: dict[Side, int] = {}
+    for batch in batches:
+        if batch.stage is stage:
+            counts[batch.side] = counts.get(batch.side, 0) + (batch.void is not None)
+    return counts
