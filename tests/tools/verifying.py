@@ -64,6 +64,7 @@ class Workshop:
     """A folder with the target, a state folder of its own, and one warm Python for all verifies."""
 
     def __init__(self, folder: Path, nursery: Nursery | None = None) -> None:
+        self.before = {process.pid for process in psutil.Process().children(recursive=True)}
         self.folder, self.state = folder, folder / "state"
         self.nursery = nursery or Nursery()
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "HOTKERNEL_PYTHON": sys.executable,
@@ -132,7 +133,8 @@ class Workshop:
     def left_running(self) -> list[psutil.Process]:
         """What runs below this process beside the warm zygote."""
         warm = {self.nursery._zygote.process.pid} if self.nursery._zygote else set()
-        return [p for p in psutil.Process().children(recursive=True) if p.pid not in warm and is_running(p)]
+        known = warm | self.before  # other tests' helpers live on: multiprocessing's tracker, for one
+        return [p for p in psutil.Process().children(recursive=True) if p.pid not in known and is_running(p)]
 
     def is_quiet_within(self, seconds: float) -> bool:
         """Whether all of it has ended after so long; a process that was killed takes a moment."""
