@@ -81,6 +81,9 @@ class Zygote:
             self.dying |= kill_trees(message["pids"], message["wait"])
             self.children[connection].difference_update(message["pids"])
             self.protocol.send_message(connection, {"ok": True})
+        elif message["op"] == "settle":
+            self.settle()
+            self.protocol.send_message(connection, {"ok": True})
         elif message["op"] == "sweep":
             self.protocol.send_message(connection, {"orphans": self.sweep()})
 
@@ -110,7 +113,7 @@ class Zygote:
 
     def hang_up(self, connection: socket.socket) -> None:
         """End what this connection started."""
-        kill_trees(self.children.pop(connection, set()))
+        self.dying |= kill_trees(self.children.pop(connection, set()))
         connection.close()
         self.sweep()
 
@@ -129,6 +132,13 @@ class Zygote:
                 return found
             self.escaped += len(orphans)
             self.dying |= kill_trees(orphans)
+
+    def settle(self) -> None:
+        """Wait until what was killed is gone, at most SWEEP_S: a context's end keeps the card busy for a while."""
+        deadline = time.monotonic() + SWEEP_S
+        while self.dying & children_of(os.getpid()) and time.monotonic() < deadline:
+            time.sleep(0.002)
+            self.reap()
 
     def reap(self) -> None:
         """Collect what has ended, so that no pid is kept; count what was nobody's."""

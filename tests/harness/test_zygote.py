@@ -192,6 +192,26 @@ def test_processes_that_left_their_tree_are_counted_and_ended(zygote, nest):
         assert nest.fork.sweep() == 0
 
 
+def test_a_process_that_left_its_tree_and_has_ended_is_counted_too(nest, tmp_path):
+    """Else it would come after the inputs and go before anybody looks."""
+    leaves = "import os\nif os.fork() == 0:\n    if os.fork() == 0:\n        pass\n    os._exit(0)\nos.wait()\n" + GOOD
+    worker = nest.worker(leaves)
+    nest.ready(worker)
+
+    assert wait_until(lambda: nest.fork.sweep() == 1)
+    assert nest.fork.sweep() == 0
+
+
+def test_settling_waits_until_the_ended_are_gone(nest):
+    workers = [nest.worker() for _ in range(3)]
+    for worker in workers:
+        nest.ready(worker)
+    nest.fork.end([worker.pid for worker in workers], wait=False)
+    nest.fork.settle()
+
+    assert not any(is_alive(worker.pid) for worker in workers)
+
+
 def test_the_family_of_a_worker_that_is_being_ended_has_not_left_its_tree(nest):
     stays = "import os, time\nif os.fork() == 0:\n    while True:\n        time.sleep(60)\n" + GOOD
     nest.fork.sweep()

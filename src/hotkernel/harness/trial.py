@@ -188,6 +188,7 @@ class Trial:
         rest = list(sides)
         if stage is Stage.CONFIRMATION:
             rest.remove(Side.BASELINE)
+            self.fork.settle()
             self._ready(pairs, [Side.BASELINE])
             before_candidates()
             for pair in pairs:

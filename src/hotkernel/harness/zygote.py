@@ -150,6 +150,11 @@ class Fork:
         protocol.send_message(self.connection, {"op": "end", "pids": list(pids), "wait": wait})
         protocol.receive_message(self.connection)
 
+    def settle(self) -> None:
+        """Wait until the processes that were ended are gone."""
+        protocol.send_message(self.connection, {"op": "settle"})
+        protocol.receive_message(self.connection)
+
     def sweep(self) -> int:
         """End processes that left their parent's tree; returns how many there were."""
         protocol.send_message(self.connection, {"op": "sweep"})
