@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 
 from hotkernel_contract.protocol import OutputAt
-from hotkernel_contract.slots import DeviceArena, Driver, device_bytes, views
+from hotkernel_contract.slots import DeviceArena, Driver, device_bytes, extent_of, views
 
 FLUSH_FACTOR = 2.0  # the flush writes so many times the L2, or what the last batch left there would be read from it
 MAX_GATE_US = 2_000_000.0
@@ -127,7 +127,7 @@ class Card:
     def _sources(self, oracle: Any, name: str, outputs: List[OutputAt]) -> List[torch.Tensor]:
         """The outputs as tensors here, in the baseline's kind; those that lie nowhere we know are left out."""
         shape, dtype, strides = oracle.wanted
-        size = oracle.output.numel() * oracle.output.element_size()
+        size = extent_of(oracle.output) * oracle.output.element_size()
         if oracle.out_arena:
             return views(oracle.out_arena.base, oracle.out_fields[0])[: len(outputs)]
         sources = []

@@ -23,7 +23,7 @@ from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, 
 from hotkernel_contract.paired import BASELINE, PairedErrors
 from hotkernel_contract.pool import Pool, one_entry
 from hotkernel_contract.selftest import refuse_weak
-from hotkernel_contract.slots import Field, HostArena, lay_out, overlap, read_process, views
+from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, overlap, read_process, views
 from hotkernel_contract.target import Target, TargetError, find_target, load_file
 
 Answer = Tuple[Dict[str, Any], Tuple[int, ...]]
@@ -136,7 +136,7 @@ class Oracle:
         for column, tensor in zip(self.columns, self.sample.values()):
             for slot in column:
                 slot.copy_(tensor)
-        self.snapshot = [torch.empty(self.wanted[0], dtype=self.output.dtype, device=self.device) for _ in range(slots)]
+        self.make_snapshot(slots, is_read=not (self.card or copies))
         answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
                   "size": size, "out_size": out_size}
         if self.card:
@@ -144,6 +144,12 @@ class Oracle:
             handles = self.arena.handle + (self.out_arena.handle if copies else bytes(64))
             return {**answer, "map": (handles + self.card.go.ipc_handle()).hex()}, ()
         return {**answer, "map": ""}, (self.arena.fd, *([self.out_arena.fd] if copies else []))
+
+    def make_snapshot(self, slots: int, is_read: bool) -> None:
+        """Where the outputs of a batch are kept; what is read byte by byte keeps the layout it had in the worker."""
+        extent = extent_of(self.output) if is_read else self.output.numel()
+        self.raw = [torch.empty(extent, dtype=self.output.dtype, device=self.device) for _ in range(slots)]
+        self.snapshot = [raw.as_strided(*self.wanted[::2]) if is_read else raw.view(self.wanted[0]) for raw in self.raw]
 
     def do_draw(self, size: int) -> Answer:
         """A new pool of secrets."""
@@ -172,7 +178,7 @@ class Oracle:
             for slot, into in zip(views(self.out_arena.base, self.out_fields[0]), self.snapshot[: len(addresses)]):
                 into.copy_(slot)
             return {}, ()
-        for address, into in zip(addresses, self.snapshot):
+        for address, into in zip(addresses, self.raw):
             try:
                 read_process(pid, address, into)
             except OSError as error:

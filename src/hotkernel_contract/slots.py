@@ -157,6 +157,11 @@ def read_process(pid: int, address: int, into: torch.Tensor) -> None:
         done += got
 
 
+def extent_of(tensor: torch.Tensor) -> int:
+    """How many elements lie from a tensor's first to its last in memory, gaps included."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+
+
 def overlap(ranges: Sequence[Tuple[int, int, int]]) -> bool:
     """Whether any two of the ranges (segment, start, size) share a byte."""
     ordered = sorted(ranges)
