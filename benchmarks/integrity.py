@@ -264,6 +264,8 @@ def _ask_original(case: Case, row: Row, wheel: Path, target: Path, card: int, op
     kinds = {str(kind): kind for kind in VerdictKind}
     kind = kinds.get(row.original_verdict)
     row.original_passed = case.passes(kind) if kind else case.is_cheat
+    if row.original_reason.startswith("baseline failed"):  # it cannot run here at all, which says nothing of the case
+        row.original_passed = None
 
 
 def _ask(code: str, limit_s: float, more: dict[str, str]) -> str:
