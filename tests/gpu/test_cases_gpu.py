@@ -50,7 +50,8 @@ def test_a_case_is_judged_on_the_card_as_it_must_be(session: Session, case: Case
         found = judge(session, {Side.BASELINE: session.root / "rmsnorm_baseline.py", Side.CANDIDATE: candidate}, n=PAIRS,
                       timeout=LIMIT_S)
     except ToolError as error:
-        assert case.is_cheat, f"an honest candidate could not be judged: {error}"
+        if not case.is_cheat:
+            pytest.fail(f"an honest candidate could not be judged: {error}")
         session.nursery.close()
         return
 
