@@ -69,7 +69,7 @@ def describe(error: BaseException) -> str:
     """An exception in one line, with the place in the user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     here = os.path.dirname(os.path.abspath(__file__))
-    outside = [f for f in frames if not f.filename.startswith(here)]
+    outside = [f for f in frames if not f.filename.startswith((here, "<frozen"))]  # frozen: the machinery of import
     where = " (%s:%d)" % (os.path.basename(outside[-1].filename), outside[-1].lineno) if outside else ""
     text = str(error).strip() or type(error).__name__
     return "%s: %s%s" % (type(error).__name__, text[:600], where)

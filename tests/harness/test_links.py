@@ -320,6 +320,13 @@ def test_what_its_code_does_is_named(nest, source, kind, rule, says):
     assert says in fault.reason
 
 
+def test_a_syntax_error_is_told_with_its_own_place_alone(nest):
+    fault = fault_of(nest, "import torch\n\ndef candidate(x:\n    return x\n")
+
+    assert "t_candidate.py, line 3" in fault.reason
+    assert "frozen" not in fault.reason
+
+
 def test_another_kind_of_output_is_told_as_it_is_for_the_oracle_to_judge(nest):
     worker = nest.worker("import torch\ndef candidate(x):\n    return torch.zeros(2, 2, 2).half().transpose(0, 2)\n")
     nest.ready(worker)

@@ -309,6 +309,21 @@ def test_a_state_folder_that_the_system_owns_is_an_error_that_names_it(shop):
     assert error.fix
 
 
+def test_no_folder_for_temporary_files_is_an_error_that_says_what_to_set(shop, monkeypatch):
+    file = shop.write("c.py", WRONG)
+    monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
+    with pytest.raises(ToolError, match="no folder for temporary files") as refusal:
+        verify(shop.session(), str(file), "twist_baseline.py")
+
+    assert "TMPDIR" in refusal.value.fix
+
+
+def test_what_a_candidate_leaves_behind_that_cannot_be_removed_costs_no_verdict(shop):
+    stubborn = "for n in range(3):\n    os.makedirs('a/b%d/c' % n); os.chmod('a/b%d' % n, 0)\nos.chmod('a', 0)"
+
+    assert shop.verify(candidate("return torch.sin(x) * (w + 0.5)", head=stubborn)).verdict is VerdictKind.INCORRECT
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own with hardly any room; needs the right to mount one."""

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,8 +78,7 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
     """One verify of a target under the card's lock; fewer values a pair are for tests, which have many to judge."""
     state = state_dir(session.environment)
     python = session.python()
-    with tempfile.TemporaryDirectory(prefix="hotkernel-") as scratch_name:
-        scratch = Path(scratch_name)
+    with _scratch() as scratch:
         gpu = _first_gpu(session)
         with card_held(session):
             began = time.monotonic()
@@ -89,6 +88,19 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
             request = replace(request, values_per_pair=values_per_pair)
             comparison = _referee(session, zygote, request, scratch)
         return replace(comparison, evidence=None, seconds={**comparison.seconds, "verify": time.monotonic() - began})
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder for one verify, gone afterwards. Raises ToolError where none can be made."""
+    try:
+        # a process that is being killed may write there yet, and a candidate may leave what cannot be removed
+        folder = tempfile.TemporaryDirectory(prefix="hotkernel-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ToolError(f"no folder for temporary files can be made: {error.strerror or error}",
+                        fix="make room there, or set TMPDIR to another folder") from None
+    with folder as name:
+        yield Path(name)
 
 
 def _first_gpu(session: Session) -> Gpu | None:
