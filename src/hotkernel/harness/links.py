@@ -65,9 +65,12 @@ class OracleLink:
     def answer(self, op: str) -> dict[str, Any]:
         try:
             answer, self.files = protocol.receive_message(self.channel)
+        except TimeoutError:
+            raise ToolError(f"the verify ran out of its timeout while the oracle did {op!r}",
+                            fix="give a larger timeout, or make the baseline or its reference quicker") from None
         except (EOFError, OSError):
             said = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
-            raise ToolError(f"the oracle ended or hung in {op!r}",
+            raise ToolError(f"the oracle ended in {op!r}",
                             fix="a reference that crashes or needs more memory than there is does this; the detail may say",
                             detail=said) from None
         if "refused" in answer:
