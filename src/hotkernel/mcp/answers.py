@@ -38,8 +38,9 @@ _CODES = (
                       r"captured nothing|saw no kernel"),
     ("parse_failed", r"cannot (?:be )?read|could not (?:import|export)|is (?:damaged|cut off|empty|a broken)|"
                      r"is not (?:an? )?.*(?:report|trace|nsys)|holds no|is text, but|without any result|is none of \."),
-    ("bad_path", r"no such (?:file|folder)|a path is empty|is no (?:file|folder)|was not written|cannot be (?:made|locked)"),
-    ("internal", r"ended without an answer|ended or hung"),
+    ("bad_path", r"no such (?:file|folder)|a path is empty|is no (?:file|folder)|was not written|"
+                 r"cannot be (?:made|locked|written)"),
+    ("internal", r"ended without an answer|the oracle ended|has ended by itself"),
 )
 
 
