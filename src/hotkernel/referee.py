@@ -212,6 +212,10 @@ class Verify:
                                  {name: hash_file(Path(name)) for name in self.pins}):
             self.faults.append(Fault(VerdictKind.INVALID, "pins_changed", f"{Path(name).name} is not what it was when the target "
                                      f"was pinned: an edited baseline needs a new target, or a superseded board"))
+        for side, kept in self.request.sides.items():
+            if hash_file(Path(kept["path"])) != self.request.sources[side].sha256 and side != Side.BASELINE:
+                self.faults.append(Fault(VerdictKind.INVALID, "source_changed", f"the {side}: its source is not what it was when "
+                                         "the verify began", Side(side)))
 
     def _hold_pins(self) -> None:
         """Raise SideFault when a file that the baseline stands on has changed since the verify began."""

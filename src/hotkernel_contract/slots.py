@@ -60,13 +60,18 @@ class HostArena:
     @staticmethod
     def _create(size: int) -> int:
         if hasattr(os, "memfd_create"):
-            fd = os.memfd_create("hotkernel", os.MFD_CLOEXEC)
+            import fcntl
+
+            fd = os.memfd_create("hotkernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.ftruncate(fd, size)
+            # whoever has it may write in it, but a side that cut it off would end all who look there
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         else:
             import tempfile
 
             fd, path = tempfile.mkstemp()
             os.unlink(path)
-        os.ftruncate(fd, size)
+            os.ftruncate(fd, size)
         return fd
 
 
