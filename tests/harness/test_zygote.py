@@ -89,7 +89,7 @@ def test_a_worker_is_forked_in_well_under_the_time_of_an_import_of_torch(nest):
     began = time.monotonic()
     nest.ready(nest.worker())
 
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_worker_runs_batches(nest):
@@ -389,6 +389,17 @@ def test_what_is_no_python_is_refused_with_what_it_said(tmp_path, body, said):
     with pytest.raises(ToolError, match="cannot run hotkernel's contract") as refusal:
         Zygote(script(tmp_path, body), own_environment(), tmp_path / "log")
     assert said in refusal.value.detail
+
+
+def test_the_contract_starts_on_python_3_9(tmp_path):
+    asked = subprocess.run(["sh", "-c", "python3.9 -c 'import sys; print(sys.executable)'"], capture_output=True, text=True,
+                           check=False)  # a version manager's shim is there and may not start
+    if not asked.stdout.strip():
+        pytest.skip("no Python 3.9 here")
+    old = script(tmp_path, f'exec "{asked.stdout.strip()}" -I -S "$@"')
+
+    with pytest.raises(ToolError, match="cannot import torch: ModuleNotFoundError"):  # its own words, so its code runs
+        Zygote(old, own_environment(), tmp_path / "log")
 
 
 # Kept warm ------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_the_circumstances_are_there_and_the_unknown_is_null(faster):
     assert (faster.target, faster.device, faster.protocol, faster.assurance) == ("twist", "cpu", 4, "process")
     assert faster.shapes == {"x": [64, 1024], "w": [1024]}
     assert faster.dtype == "torch.float32"
-    assert faster.gpu is faster.gpu_uuid is faster.driver is faster.power_limit_w is faster.floor_ms is None
+    assert faster.gpu is faster.floor_ms is faster.ceiling_share_pct is None  # of a target on the CPU, whatever card is here
     assert faster.versions.torch
     assert faster.roofline_inputs == {"min_bytes": 2 * 64 * 1024 * 4, "flops": None}
     assert faster.cmds.keys() == {"baseline", "candidate"}
