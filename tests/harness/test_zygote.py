@@ -226,7 +226,7 @@ def test_the_family_of_a_worker_that_is_being_ended_has_not_left_its_tree(nest):
 def orphan_in(family: list[int], zygote: Zygote) -> int:
     """The member that has become the zygote's own, once it has."""
     def orphans() -> list[int]:
-        return [pid for pid in family[1:] if psutil.Process(pid).ppid() == zygote.process.pid]
+        return [pid for pid in family[1:] if psutil.Process(pid).ppid() == zygote.pid]
 
     assert wait_until(lambda: len(orphans()) == 1)
     return orphans()[0]
@@ -294,7 +294,7 @@ def test_a_connection_that_is_gone_when_its_answer_comes_is_the_end_of_that_conn
 
 def test_a_zygote_that_has_ended_is_an_error_that_says_to_call_again(tmp_path):
     zygote = start_zygote(tmp_path)
-    zygote.process.kill()
+    os.kill(zygote.pid, signal.SIGKILL)
     zygote.process.wait(10)
 
     with pytest.raises(ToolError, match="has ended by itself"):
@@ -325,6 +325,20 @@ def test_an_owner_that_closes_ends_the_zygote_with_all_it_forked(tmp_path):
         assert are_gone(family, 5)
 
 
+def test_after_sigkill_of_the_zygote_itself_nothing_of_its_workers_is_left(tmp_path):
+    zygote = start_zygote(tmp_path)
+    nest = Nest(zygote, tmp_path)
+    worker = nest.worker(FAMILY)
+    nest.ready(worker)
+    family = family_of(worker)
+    with all_ended(family):
+        os.kill(zygote.pid, signal.SIGKILL)
+
+        assert are_gone(family, 5)
+        assert wait_until(lambda: not zygote.is_alive)
+    zygote.close()
+
+
 OWNER = """
 import sys, time
 from pathlib import Path
@@ -337,7 +351,7 @@ nest = Nest(zygote, folder)
 worker = nest.worker(test_zygote.FAMILY)
 nest.ready(worker)
 test_zygote.family_of(worker)
-print(zygote.process.pid, worker.pid, flush=True)
+print(zygote.process.pid, zygote.pid, worker.pid, flush=True)
 time.sleep(60)
 """
 
@@ -349,7 +363,7 @@ def test_after_sigkill_of_the_owner_no_process_is_left(tmp_path):
         pids = [int(word) for word in owner.stdout.readline().split()]
         family = numbers_in(tmp_path / "side-1" / "pids", FAMILY_SIZE)
         with all_ended([*pids, *family]):
-            assert len(set(family) | set(pids)) == FAMILY_SIZE + 1
+            assert len(set(family) | set(pids)) == FAMILY_SIZE + 2  # the zygote and its supervisor
             assert all(is_alive(pid) for pid in (*pids, *family))
             owner.send_signal(signal.SIGKILL)
 
@@ -357,7 +371,7 @@ def test_after_sigkill_of_the_owner_no_process_is_left(tmp_path):
 
 
 def test_ctrl_c_in_the_terminal_is_the_owners_to_handle(zygote):
-    os.kill(zygote.process.pid, signal.SIGINT)
+    os.kill(zygote.pid, signal.SIGINT)
 
     assert not wait_until(lambda: not zygote.is_alive, 0.1)
 
@@ -413,7 +427,7 @@ def test_one_zygote_serves_until_the_interpreter_or_the_environment_changes(tmp_
         second = nursery.zygote(python, {**own_environment(), "OMP_NUM_THREADS": "1"}, tmp_path / "log")
         assert second is not first
         assert not first.is_alive
-        second.process.kill()
+        os.kill(second.pid, signal.SIGKILL)
         second.process.wait(10)
         third = nursery.zygote(python, {**own_environment(), "OMP_NUM_THREADS": "1"}, tmp_path / "log")
         assert third.is_alive

@@ -183,11 +183,11 @@ def test_after_sigkill_of_the_referee_the_answer_is_an_error_and_no_process_is_l
 
 
 def test_after_sigkill_of_the_zygote_the_answer_is_an_error_and_the_next_verify_starts_another(shop):
-    _, thread, came = shop.in_thread(SAME, is_measuring)
+    _, thread, came = shop.in_thread(WITH_FAMILY + "# killed zygote\n", is_measuring)
     zygote = shop.nursery._zygote
     assert zygote is not None
-    below = all_below(zygote.process.pid)
-    zygote.process.kill()
+    below = all_below(zygote.pid)
+    os.kill(zygote.pid, signal.SIGKILL)
     thread.join(20)
 
     assert isinstance(came[0], ToolError) or came[0].verdict is VerdictKind.INVALID  # type: ignore[attr-defined]

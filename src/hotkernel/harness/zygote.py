@@ -14,7 +14,7 @@ from typing import IO, Any
 import hotkernel_contract
 from hotkernel.errors import ToolError
 from hotkernel.harness.environment import allowed
-from hotkernel.machine.process import Job
+from hotkernel.machine.supervised_job import SupervisedJob
 from hotkernel_contract import protocol
 
 IMPORT_TIMEOUT_S = 180.0  # torch from a cold disk takes many seconds; a broken CUDA install may take minutes to say so
@@ -38,7 +38,7 @@ class Zygote:
         if not hasattr(os, "fork"):
             raise ToolError("targets cannot be judged on native Windows yet", fix="run hotkernel inside WSL2")
         self.key = (python, tuple(sorted(allowed(environment).items())))
-        self.job = Job()
+        self.job = SupervisedJob()  # a zygote that is killed cannot end what its workers left behind
         self.owner, theirs = socket.socketpair()
         boot = Path(hotkernel_contract.__path__[0]) / "boot.py"
         home = {"HOME": environment.get("HOME", str(log.parent))}
@@ -47,6 +47,7 @@ class Zygote:
                 [python, boot, str(theirs.fileno())], env={**allowed(environment), **home}, stdin=subprocess.DEVNULL,
                 stdout=words, stderr=words, pass_fds=(theirs.fileno(),))
         theirs.close()
+        self.pid = self.process.pid  # until it has said its own
         self.versions = self._hello(python, log)
 
     def _hello(self, python: Path, log: Path) -> Versions:
@@ -66,6 +67,7 @@ class Zygote:
             self.close()
             raise ToolError("this torch is built for ROCm, which hotkernel cannot judge yet",
                             fix="use a CUDA or CPU build of torch")
+        self.pid = int(hello["pid"])
         return Versions(hello["python"], hello["torch"], hello["cuda"], hello["hip"])
 
     def attach(self) -> socket.socket:
