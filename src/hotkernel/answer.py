@@ -27,9 +27,9 @@ def head(request: Request, target: Mapping[str, Any], verdict: Verdict, pins: Ma
         device=target.get("device", request.device or "unknown"), confinement=confinement,
         assurance="process" if confinement["landlock"] else "cooperative", incumbent_id=request.incumbent_id,
         roofline_inputs={"min_bytes": target.get("min_bytes"), "flops": target.get("flops")},
-        gpu=request.gpu if on_card else None, gpu_uuid=request.gpu_uuid, driver=request.driver,
-        power_limit_w=request.power_limit_w, shapes=target.get("shapes", {}), dtype=target.get("dtype"),
-        sources=request.sources, pins=dict(pins), cmds=request.cmds,
+        gpu=request.gpu if on_card else None, gpu_uuid=request.gpu_uuid if on_card else None,
+        driver=request.driver if on_card else None, power_limit_w=request.power_limit_w if on_card else None,
+        shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources, pins=dict(pins), cmds=request.cmds,
         versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from verifying import BASELINE, FASTER, SAME, Workshop, candidate, in_call
 
 from hotkernel.errors import ToolError
 from hotkernel.records import comparisons
+from hotkernel.schema.gpu import Gpu
 from hotkernel.schema.verdict import VerdictKind
-from hotkernel.tools.speed import verify
+from hotkernel.tools.records import record
+from hotkernel.tools.speed import card_names, verify
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +105,12 @@ def test_what_took_part_is_known_by_hash_and_the_candidates_text_is_kept(faster,
 
 
 def test_the_circumstances_are_there_and_the_unknown_is_null(faster):
-    assert (faster.target, faster.device, faster.protocol, faster.assurance) == ("twist", "cpu", 4, "process")
+    assert (faster.target, faster.device, faster.protocol) == ("twist", "cpu", 4)
+    assert faster.assurance == ("process" if faster.confinement["landlock"] else "cooperative")
     assert faster.shapes == {"x": [64, 1024], "w": [1024]}
     assert faster.dtype == "torch.float32"
-    assert faster.gpu is faster.floor_ms is faster.ceiling_share_pct is None  # of a target on the CPU, whatever card is here
+    assert faster.gpu is faster.gpu_uuid is faster.driver is faster.power_limit_w is None  # whatever card is here
+    assert faster.floor_ms is faster.ceiling_share_pct is None
     assert faster.versions.torch
     assert faster.roofline_inputs == {"min_bytes": 2 * 64 * 1024 * 4, "flops": None}
     assert faster.cmds.keys() == {"baseline", "candidate"}
@@ -134,6 +139,33 @@ def test_another_candidate_is_another_try_and_the_same_one_is_not(shop):
 
     assert first.tries is not None
     assert (again.tries, other.tries) == (first.tries, first.tries + 1)
+
+
+def test_the_best_of_the_records_is_what_best_means(shop, faster):
+    record(shop.session(), "twist", faster.id, note="a sixth of the work", who="a test")
+    for path in (shop.state / "comparisons").glob(f"{faster.id}*"):
+        path.rename(path.with_suffix(".elsewhere"))  # as on a machine that did not judge it: the log has its own copy
+    answer = shop.verify(candidate("return torch.sin(x) * (w + 0.25)"), incumbent="best")
+    for path in (shop.state / "comparisons").glob("*.elsewhere"):
+        path.rename(path.with_suffix(".json"))
+
+    assert answer.verdict is VerdictKind.INCORRECT  # told before anything is timed
+    assert answer.incumbent_id == faster.id
+    assert answer.sources["incumbent"].sha256 == faster.sources["candidate"].sha256
+
+
+def test_a_card_is_looked_for_among_the_records_as_they_name_it():
+    gpu = Gpu(**dict.fromkeys((field.name for field in fields(Gpu)), None) | {"uuid": "GPU-1", "name": "NVIDIA H200"})
+
+    assert card_names(gpu) == ("GPU-1", "cpu")
+    assert card_names(replace(gpu, uuid=None)) == ("NVIDIA H200", "cpu")
+    assert card_names(None) == ("cpu",)
+
+
+def test_without_a_record_there_is_no_best_and_the_verify_goes_on(shop):
+    shop.write("fresh/fresh_baseline.py", BASELINE.replace('"twist"', '"fresh"'))
+
+    assert shop.verify(candidate("return x + w"), "fresh/fresh_baseline.py", incumbent="best").incumbent_id is None
 
 
 def test_the_best_so_far_runs_in_the_same_interleaving(shop):

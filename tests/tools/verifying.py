@@ -96,7 +96,7 @@ class Workshop:
 
     def timed(self, source: str, baseline: str = "twist_baseline.py", *, incumbent: str = "") -> Comparison:
         """The same where times matter: more looks, asked again (it is one test), and skipped where the machine is too busy."""
-        for _ in range(3):
+        for _ in range(2):
             answer = self.verify(source, baseline, incumbent=incumbent, looks=LOOKS + 2)
             if answer.verdict is not VerdictKind.INCONCLUSIVE:
                 return answer

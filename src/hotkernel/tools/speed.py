@@ -113,8 +113,7 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
     """Everything the referee needs; sources are copied here, once."""
     target = files[Side.BASELINE].stem.removesuffix("_baseline")
     copies = {Side.CANDIDATE: sources.snapshot(files[Side.CANDIDATE], scratch / "candidate" / "source")}
-    best, best_id = _incumbent(session, state, target, incumbent, cwd, scratch,
-                               card_name(gpu))
+    best, best_id = _incumbent(session, state, target, incumbent, cwd, scratch, card_names(gpu))
     if best:
         copies[Side.INCUMBENT] = best
     paths = {Side.BASELINE: files[Side.BASELINE], **copies}
@@ -138,9 +137,10 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
         warnings=_version_warning(beside.version if beside else __version__))
 
 
-def card_name(gpu: Gpu | None) -> str:
-    """What a card is called among records (advice.card_of)."""
-    return gpu.name if gpu and gpu.name else "cpu"
+def card_names(gpu: Gpu | None) -> tuple[str, ...]:
+    """What a record of a target may call where it was judged (advice.card_of): this card, else the CPU."""
+    named = gpu.uuid or gpu.name if gpu else None
+    return (named, "cpu") if named else ("cpu",)
 
 
 def _names(side: Side, target: str) -> list[str]:
@@ -179,28 +179,29 @@ def _sources(paths: dict[Side, Path], contract: str) -> dict[str, Source]:
 
 
 def _incumbent(session: Session, state: Path, target: str, named: str, cwd: str, scratch: Path,
-               card: str) -> tuple[Path | None, str | None]:
+               cards: Sequence[str]) -> tuple[Path | None, str | None]:
     """The file of the best so far, as a copy, and the id of its comparison where it has one."""
     if not named:
         return None, None
     folder = scratch / "incumbent" / "source"
     if named == "best":
         shelf = store.read(session.path(cwd) if cwd else session.root)
-        record = run_best([each.record for each in shelf.records], target, card)
+        records = [each.record for each in shelf.records]
+        record = next((best for card in cards if (best := run_best(records, target, card))), None)
         if record is None:
             return None, None
-        return _incumbent(session, state, target, record.comparison.id, cwd, scratch, card)
+        kept = record.comparison  # the log's own copy: it may have been judged on another machine
     elif session.path(named, cwd=cwd or None).is_file():
         return sources.snapshot(session.path(named, cwd=cwd or None), folder), None
     else:
-        source = comparisons.load(state, named).sources.get("candidate")
-        if source is None or source.text is None:
-            raise ToolError(f"comparison {named} kept no source", fix="name the incumbent's file")
-        text, comparison_id = source.text, named
+        kept = comparisons.load(state, named)
+    source = kept.sources.get("candidate")
+    if source is None or source.text is None:
+        raise ToolError(f"comparison {kept.id} kept no source", fix="name the incumbent's file")
     folder.mkdir(parents=True)
     path = folder / f"{target}_candidate.py"
-    path.write_text(text, encoding="utf-8")
-    return path, comparison_id
+    path.write_text(source.text, encoding="utf-8")
+    return path, kept.id
 
 
 def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) -> Comparison:
