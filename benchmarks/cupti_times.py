@@ -2,8 +2,9 @@
 
     python benchmarks/cupti_times.py FILE:FUNCTION[@BASELINE] …   (in the Python that has torch; one JSON line each)
 
-FILE:FUNCTION is called with the inputs of the Target that BASELINE (default: FILE) defines. The sum of the kernels that a
-call launches is given, copies included, gaps between launches not.
+FILE:FUNCTION is called with the inputs of the Target that BASELINE (default: FILE) defines, each call on inputs of its own
+as in verify's batches, all queued behind a spin. `cupti_us` is the sum of the kernels that a call launches, gaps left out;
+`gap_us` is what lies between kernels per call, which verify's device time holds too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from hotkernel_contract.line import rotated_inputs
 from hotkernel_contract.target import find_target, load_file, load_function
 
 CALLS = 40
+SPIN_CYCLES = 40_000_000  # about 20 ms, in which all calls are queued
+MEMORY_SHARE = 0.25
 
 
 def main() -> None:
@@ -31,21 +34,32 @@ def main() -> None:
 
 
 def measure(target, function) -> dict:
-    """Microseconds a call that CUPTI saw on the device, warm, over inputs that outgrow the L2."""
+    """Microseconds a call that CUPTI saw on the device, warm, over inputs that do not repeat where memory holds so many."""
     with torch.no_grad():
         sets, _ = rotated_inputs(target, "cuda")
-        sets += rotated_inputs(target, "cuda")[0]
+        fit = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] // max(1, size_of(sets[0])))
+        while len(sets) < min(CALLS, fit):
+            sets += rotated_inputs(target, "cuda")[0]
         for at in range(2 * CALLS):
             held = function(*sets[at % len(sets)])
         torch.cuda.synchronize()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+            torch.cuda._sleep(SPIN_CYCLES)
             held = [function(*sets[at % len(sets)]) for at in range(CALLS)]
             torch.cuda.synchronize()
         del held
-    on_device = [e for e in trace.events() if e.device_type == torch.autograd.DeviceType.CUDA]
-    total_us = sum(e.time_range.elapsed_us() for e in on_device)
-    return {"cupti_us": total_us / CALLS, "launches_per_call": len(on_device) / CALLS, "calls": CALLS,
+    on_device = sorted((e for e in trace.events() if e.device_type == torch.autograd.DeviceType.CUDA),
+                       key=lambda e: e.time_range.start)
+    spans = [(e.time_range.start, e.time_range.end) for e in on_device if "spin" not in e.name]
+    gaps = [later[0] - earlier[1] for earlier, later in zip(spans, spans[1:], strict=False)]
+    return {"cupti_us": sum(end - start for start, end in spans) / CALLS, "gap_us": sum(gaps) / CALLS,
+            "launches_per_call": len(spans) / CALLS, "calls": CALLS, "sets": len(sets),
             "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+
+
+def size_of(inputs) -> int:
+    """Bytes of one call's inputs."""
+    return sum(x.numel() * x.element_size() for x in inputs)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ from typing import Any
 from hotkernel import answer
 from hotkernel.errors import ToolError
 from hotkernel.harness.batches import CannotQueue, Unreadable
+from hotkernel.harness.crew import Setting, SideSource
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
 from hotkernel.harness.plan import LOOKS, Wanted
-from hotkernel.harness.trial import PairOfWorkers, Setting, SideSource, Trial
+from hotkernel.harness.trial import PairOfWorkers, Trial
 from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples
 from hotkernel.judge.sequence import looks_within
@@ -111,7 +112,6 @@ class Verify:
 
     def _measure(self) -> None:
         self.plan = self.trial.prepare()
-        self.trial.build(self.sides)
         while True:
             try:
                 return self._until_decided()
@@ -145,7 +145,7 @@ class Verify:
             self._say(f"{what}: pair {done + at + 1} of {step.pairs}", done + at, step.pairs)
             for _ in range(FOREIGN_REPEATS):
                 taken = self.trial.measure(pair)
-                if not self._is_disturbed(len(self.trial.alive)):
+                if not self._is_disturbed(len(self.trial.crew.alive)):
                     break
                 self.batches += [replace(batch, void="another process used the card") for batch in taken]
             else:
@@ -266,7 +266,7 @@ class Verify:
             count = ledger.append(Path(self.request.state), self.key, pairs, self.request.id)
         candidate = self._measured(values, verdict, Side.CANDIDATE)
         return replace(
-            answer.head(self.request, getattr(self, "target", {}), verdict, getattr(self, "pins", {}), self.trial.held or 0),
+            answer.head(self.request, getattr(self, "target", {}), verdict, getattr(self, "pins", {}), self.trial.crew.held or 0),
             baseline=samples.measurement_of(values, Side.BASELINE), candidate=candidate,
             ceiling_share_pct=answer.ceiling_share_pct(self._calibration(), getattr(self, "target", {}), candidate),
             incumbent=self._measured(values, verdict, Side.INCUMBENT),

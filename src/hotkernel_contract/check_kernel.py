@@ -57,6 +57,5 @@ def fused_statistics(outputs: List[torch.Tensor], expected: List[Expected], tole
     error = found[..., 2].div(columns).sqrt_().div_(rms).div_(tolerance.ulp)
     squared = torch.nan_to_num(error, nan=1e9, posinf=1e9).pow_(2)
     worst = found[..., 1]
-    sizes = torch.tensor([float(rows), float(rows * columns)], device=found.device, dtype=torch.float64)
-    return torch.cat([torch.stack([found[..., 0].sum(-1), worst.amax(-1), (worst / rms).amax(-1), squared.sum(-1)], 1),
-                      sizes.expand(len(outputs), 2)], 1)
+    sizes = [torch.full_like(worst[:, 0], float(size)) for size in (rows, rows * columns)]  # a copy from here would wait
+    return torch.stack([found[..., 0].sum(-1), worst.amax(-1), (worst / rms).amax(-1), squared.sum(-1), *sizes], 1)

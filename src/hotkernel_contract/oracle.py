@@ -66,7 +66,7 @@ class Oracle:
         self.out_arena: Any = None
 
     def do_load(self, baseline: str, device: str, threads: int) -> Answer:
-        """Load the pinned baseline; answer what it is, what it loaded, how long one call of it takes about."""
+        """Load the pinned baseline and take the device; answer which, and what was loaded."""
         if threads:
             torch.set_num_threads(threads)
         before = set(sys.modules)
@@ -79,6 +79,11 @@ class Oracle:
 
             torch.cuda.init()
             self.card = Card()
+        return {"device": self.device, "loaded": _hashes_of(set(sys.modules) - before)}, ()
+
+    def do_describe(self) -> Answer:
+        """Call the baseline; answer what it is and how long one call of it takes about."""
+        target = self.target
         self.sample, output = one_entry(target, self.device)
         if not isinstance(output, torch.Tensor):
             raise TargetError("the baseline returns %s, not a tensor" % type(output).__name__)
@@ -88,10 +93,7 @@ class Oracle:
         self.tolerance = Tolerance.of(target, output.dtype)
         self.pool = Pool(target, self.device, output.dtype)
         self.check = pick_check(self.device == "cuda")
-        refuse_weak(target, self.device, self.tolerance)
         one_us = self._time_baseline()
-        if not self.card:
-            torch.set_num_threads(1)  # a team of threads spins on after its work, on the cores that a worker is timed on
         streamed = sum(x.numel() * x.element_size() for n, x in self.sample.items() if n in target.rotate)
         out_bytes = output.numel() * output.element_size()
         entry_bytes = 2 * streamed + out_bytes * 2 + output.numel() * (8 if output.element_size() >= 4 else 4)
@@ -103,7 +105,7 @@ class Oracle:
             "streamed_bytes": streamed, "output_bytes": out_bytes, "entry_bytes": entry_bytes,
             "reuses_output": target.reuses_output, "rtol": self.tolerance.rtol, "atol": self.tolerance.atol,
             "free_bytes": torch.cuda.mem_get_info()[0] if self.card else _free_host_bytes(),
-            "loaded": _hashes_of(set(sys.modules) - before), "versions": _versions(),
+            "versions": _versions(),
             "gpu": torch.cuda.get_device_name() if self.card else None,
         }, ()
 
@@ -120,6 +122,13 @@ class Oracle:
                 self.target.function(*inputs)
                 times.append(time.perf_counter() - began)
             return sorted(times)[len(times) // 2] * 1e6
+
+    def do_prove(self) -> Answer:
+        """Refuse a target whose check would pass plain wrong answers, or not the right one."""
+        refuse_weak(self.target, self.device, self.tolerance)
+        if not self.card:
+            torch.set_num_threads(1)  # a team of threads spins on after its work, on the cores that a worker is timed on
+        return {}, ()
 
     def do_allocate(self, slots: int, copies: bool) -> Answer:
         """Slots for inputs (and for outputs, where those are copied out); decoys lie in them until the first batch."""

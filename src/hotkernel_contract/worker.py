@@ -41,8 +41,7 @@ def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
     if spec["threads"]:
         torch.set_num_threads(spec["threads"])
     try:
-        channel.sendall(protocol.pack(protocol.HELLO, held))
-        side = Side(channel, spec)
+        side = Side(channel, spec, held)
         side.serve()
     except EOFError:
         os._exit(0)
@@ -104,7 +103,7 @@ def load_callable(spec: Dict[str, Any]) -> Callable[..., torch.Tensor]:
 class Side:
     """The function with its slots; a batch is a list of calls, each on a slot of its own."""
 
-    def __init__(self, channel: socket.socket, spec: Dict[str, Any]) -> None:
+    def __init__(self, channel: socket.socket, spec: Dict[str, Any], held: int) -> None:
         self.channel, self.spec = channel, spec
         self.on_card = spec["device"] == "cuda"
         self.driver: Any = None
@@ -116,6 +115,7 @@ class Side:
             self.done = torch.cuda.Event(interprocess=True, enable_timing=False)
             self.done.record(self.stream)  # an inter-process event must be recorded before anyone waits for it
         self.segments: Dict[int, Tuple[int, int]] = {}  # start of an allocation -> (number, size)
+        channel.sendall(protocol.pack(protocol.HELLO, held))  # all contexts are there before anything is measured
         frame = self.receive()
         if frame.kind != protocol.MAP:
             raise EOFError

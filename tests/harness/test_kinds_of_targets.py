@@ -90,7 +90,8 @@ def batches_of(nest: Nest, kind: str) -> HostBatches:
     file.write_text(f"import torch\nfrom hotkernel_contract import Target\n{head}\ndef run({parameters}):\n    return {body}\n"
                     f'TARGET = Target(name="t", function=run, device="cpu", {words}{dtype})\n', encoding="utf-8")
     oracle = OracleLink(nest.fork, private(own_environment(), folder, folder / "caches", ""), folder / "log", 20.0)
-    said = oracle.ask("load", baseline=str(file), device="", threads=1)
+    oracle.ask("load", baseline=str(file), device="", threads=1)
+    said = oracle.ask("describe")
     nest.layout = oracle.ask("allocate", slots=SLOTS, copies=said["reuses_output"])
     nest.files = tuple(oracle.files)
     oracle.ask("draw", size=2 * SLOTS)

@@ -371,9 +371,16 @@ TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", d
 """
 
 
+def learn(oracle, file):
+    """All that a verify asks before it makes slots, and the proof."""
+    said = {**oracle.ask("load", baseline=str(file), device="", threads=1), **oracle.ask("describe")}
+    oracle.ask("prove")
+    return said
+
+
 def test_the_oracle_says_what_the_target_is(nest):
     oracle, file = oracle_of(nest, TARGET)
-    said = oracle.ask("load", baseline=str(file), device="", threads=1)
+    said = learn(oracle, file)
 
     assert (said["name"], said["device"], said["shapes"]) == ("t", "cpu", {"x": [64, 64]})
     assert said["loaded"].keys() == {str(file)}
@@ -388,12 +395,12 @@ def test_the_oracle_says_what_the_target_is(nest):
     (("return x * 2", "raise ValueError('no')"), "ValueError: no"),
     (("import os", "import no_such_module_at_all, os"), "No module named"),
     (("def twice(x):", "def twice(x:"), "SyntaxError"),
-    (("return x * 2", "os._exit(3)"), "the oracle ended in 'load'"),
+    (("return x * 2", "os._exit(3)"), "the oracle ended in 'describe'"),
 ], ids=["constant", "empty", "no target", "raises", "import", "syntax", "exits"])
 def test_a_baseline_that_cannot_be_used_is_an_error_that_says_why(nest, change, says):
     oracle, file = oracle_of(nest, TARGET.replace(*change))
     with pytest.raises(ToolError) as refusal:
-        oracle.ask("load", baseline=str(file), device="", threads=1)
+        learn(oracle, file)
 
     assert says in refusal.value.message
     assert refusal.value.fix
@@ -404,13 +411,13 @@ def test_a_reference_that_hangs_has_an_end(nest):
     oracle.channel.settimeout(0.5)
 
     with pytest.raises(ToolError, match="ran out of its timeout"):
-        oracle.ask("load", baseline=str(file), device="", threads=1)
+        learn(oracle, file)
 
 
 def test_the_oracles_words_come_with_an_error_as_its_detail(nest):
     oracle, file = oracle_of(nest, TARGET.replace("return x * 2", "print('seen before', flush=True); raise ValueError('no')"))
     with pytest.raises(ToolError) as refusal:
-        oracle.ask("load", baseline=str(file), device="", threads=1)
+        learn(oracle, file)
 
     assert "seen before" in refusal.value.detail
 

@@ -25,7 +25,6 @@ LONG_FILES = {
 # Functions over 40 lines, with the reason that they are one.
 LONG_FUNCTIONS = {
     "hotkernel/tools/targets.py:new_target": "its arguments with their help are thirty lines: both doors read them there",
-    "hotkernel_contract/oracle.py:do_load": "one answer with everything that a referee must know of a target",
 }
 # Paths of a machine at work on this, and none of a user's. A path in WSL (/mnt/c/work) is an example.
 MACHINE_PATHS = re.compile(r"(?<![\w/.])/(?:(?:work|tmp/v|tmp/hk\w*)(?:/|\b(?![\w-]))|root/|home/(?!user\b|you\b|me\b)[a-z]\w+/)")

@@ -22,9 +22,10 @@ RESTLESS = "a side did not stand still when it was told to"
 CORES_PART, CORES_US = 0.01, 500.0  # by which a side's time on cores may exceed what they can give: two clocks
 SHARED = "the cores were shared with something else"
 SHARED_US, SHARED_PART = 200.0, 0.05  # a thread that is ready and waits so long for a core spoils a batch
-MIN_GATE_US = 800.0
+MIN_GATE_US = 500.0
 MAX_GATE_US = 400_000.0
-GATE_MARGIN = 1.3  # times what queueing took without a gate
+GATE_MARGIN = 1.3  # times what queueing took
+FORGETS = 0.8  # of the longest queueing seen, what is left after another batch: a hiccup must not lengthen all gates
 
 
 class CannotQueue(Exception):
@@ -172,8 +173,7 @@ class CardBatches:
     def __init__(self, oracle: OracleLink, checks: Checks, began: float, *, is_open: bool) -> None:
         self.oracle, self.checks, self.began = oracle, checks, began
         self.is_open = is_open  # latency batches: no gate
-        self.gate_us = MIN_GATE_US
-        self.queued_s = 0.0  # from the gate's start until the tail of the last batch was queued
+        self.queued_us: dict[int, float] = {}  # by calls: how long it took lately to queue a batch from head to tail
         self.late = 0
         self.fill_times: dict[int, float] = {}  # the longest seen alone, by slots
 
@@ -185,10 +185,9 @@ class CardBatches:
         self.oracle.ask("forget", name=worker.name)
 
     def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
-        stamped = self.attempt(worker, picks, order, expected_us, 0.0 if self.is_open else self.gate_us)
+        stamped = self.attempt(worker, picks, order, expected_us, 0.0 if self.is_open else self.gate_us(len(picks)))
         if stamped.void == LATE:
             self.late += 1
-            self.gate_us = min(2 * self.gate_us, MAX_GATE_US)
             if self.late >= LATE_LIMIT:
                 raise CannotQueue
         elif stamped.void is None:
@@ -196,13 +195,17 @@ class CardBatches:
         return stamped
 
     def learn_gate(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> None:
-        """An open batch, to learn how long queueing takes and to see the memory that outputs lie in."""
+        """An open batch, to see the memory that outputs lie in; the first worker's tells how long queueing takes too."""
         for _ in range(LATE_LIMIT):
+            is_known = bool(self.queued_us)
             stamped = self.attempt(worker, picks, order, expected_us, 0.0)
-            if stamped.void is None:
+            if stamped.void is None or (is_known and stamped.void == NEW_MEMORY):
                 break
-        wanted = GATE_MARGIN * 1e6 * self.queued_s + MIN_GATE_US
-        self.gate_us = min(MAX_GATE_US, max(self.gate_us, wanted))
+
+    def gate_us(self, calls: int) -> float:
+        """How long the gate must hold for so many calls, by the nearest count seen that is not smaller."""
+        known = min((us for n, us in self.queued_us.items() if n >= calls), default=max(self.queued_us.values(), default=0.0))
+        return min(MAX_GATE_US, GATE_MARGIN * known + MIN_GATE_US)
 
     def attempt(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float, gate_us: float) -> Stamped:
         """One batch with this gate, checked; void when the gate was too short or memory was new."""
@@ -212,10 +215,10 @@ class CardBatches:
         laps = Laps(self.checks.seconds)
         worker.check_stood()
         stood = worker.standing is not None
+        worker.go_on()  # it waits for its request; awake already, it takes less of the gate's time
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
-        laps.lap("arm")
-        worker.go_on()
         worker.send(request)
+        laps.lap("arm")
         outputs, new = worker.receive_outputs(len(order), number, deadline)
         laps.lap("queue")
         for segment in new:
@@ -223,14 +226,17 @@ class CardBatches:
             self._named(worker, self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle))
         answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
         laps.lap("run")
-        self.queued_s = float(answer.get("queued_s", 0.0))
-        worker.send(protocol.pack(protocol.RELEASE, 0, number))
-        stood = worker.stand_still() and stood  # a side that is not at work must not queue work beside the other's
-        laps.lap("still")
         if answer.get("fault"):
             rule, reason = answer["fault"]
             raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
-        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
+        self.oracle.tell("judge", side=worker.side, picks=picks, outputs=outputs)  # copies: the worker may go
+        worker.send(protocol.pack(protocol.RELEASE, 0, number))
+        stood = worker.stand_still() and stood  # a side that is not at work must not queue work beside the other's
+        laps.lap("still")
+        self.checks.take(worker, self.oracle.answer("judge"))
+        if not new:
+            queued_us = 1e6 * float(answer["queued_s"])
+            self.queued_us[len(picks)] = max(queued_us, FORGETS * self.queued_us.get(len(picks), 0.0))
         worker.check_log()
         laps.lap("check")
         void = NEW_MEMORY if new else None if stood else RESTLESS

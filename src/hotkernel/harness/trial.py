@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from hotkernel.errors import ToolError
@@ -22,15 +20,12 @@ from hotkernel.harness.batches import (
     Unreadable,
     refuse_unreadable,
 )
+from hotkernel.harness.crew import Crew, Setting
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
-from hotkernel.harness.plan import VALUES_PER_PAIR, Wanted, draw_calls, make_plan, top_calls
+from hotkernel.harness.plan import VALUES_PER_PAIR, draw_calls, make_plan, top_calls
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Fill, Mode, Plan, Side, Stage, VerdictKind
-from hotkernel_contract import protocol
 
-BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
-CACHE_LIMIT_BYTES = 2 << 30
-EARLY_PAIRS = 3
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 FILLS = 9  # readings of the fill at each count
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
@@ -38,31 +33,6 @@ WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
 
 Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
-
-
-@dataclass(frozen=True)
-class SideSource:
-    """What one side runs: a file, the names its function may have, and the folder of its compile caches."""
-
-    path: Path
-    names: tuple[str, ...]
-    caches: Path
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Everything about a verify that is not measured."""
-
-    baseline_file: Path
-    sources: Mapping[Side, SideSource]
-    environment: Mapping[str, str]
-    scratch: Path
-    oracle_caches: Path
-    device: str  # cuda, cpu or "" for the target's choice
-    visible: str  # for CUDA_VISIBLE_DEVICES
-    cores: tuple[int, ...]
-    deadline: float  # of time.monotonic
-    wanted: Wanted = field(default_factory=Wanted)
 
 
 @dataclass
@@ -87,11 +57,8 @@ class Trial:
         self.call_us: dict[str, float] = {}
         self.copies = False
         self.mode = Mode.CPU
-        self.alive: list[WorkerLink] = []
-        self.early: list[dict[Side, WorkerLink]] = []  # forked ahead, not in use yet
+        self.crew = Crew(fork, setting)
         self.seconds: dict[str, float] = {}
-        self.started = 0
-        self.held: int | None = None  # what every worker so far was confined by, in bits of protocol.CONFINEMENT
 
     # Before any pair --------------------------------------------------------------------------------------------------
 
@@ -100,32 +67,19 @@ class Trial:
         with self.phase("oracle"):
             folder = self.setting.scratch / "oracle"
             chosen = environment.private(self.setting.environment, folder, self.setting.oracle_caches, self.setting.visible)
-            self.oracle = OracleLink(self.fork, chosen, folder / "log", self._left())
+            self.oracle = OracleLink(self.fork, chosen, folder / "log", self.setting.left_s)
             self.oracle.tell("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
                              threads=len(self.setting.cores))
-            self._start_early()
-            self.target = self.oracle.answer("load")
-            if self.target["device"] != "cuda":
-                self._end_alive()
+            loaded = self.oracle.answer("load")
+            if loaded["device"] == "cuda":
+                self.crew.start_early("cuda")
+            self.target = {**self.oracle.ask("describe"), **loaded}
         self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
         self.copies = bool(self.target["reuses_output"])
         return self.target
 
-    def _start_early(self) -> None:
-        """On a card: fork the first pairs' workers while the oracle loads, where there is nothing left to compile."""
-        sides = list(self.setting.sources)
-        if self.setting.visible and all((self.setting.sources[side].caches / "built").exists() for side in sides):
-            self.early = [{side: self._fork_worker(side, "cuda") for side in sides} for _ in range(EARLY_PAIRS)]
-
-    def _end_alive(self) -> None:
-        for worker in self.alive:
-            worker.channel.close()
-        self.fork.end([worker.pid for worker in self.alive])
-        self.alive.clear()
-        self.early.clear()
-
     def prepare(self) -> Plan:
-        """Make the plan, the slots and the pool; measure the fill."""
+        """Make the plan, the slots and the pool; prove the target, build what is not built, measure the fill."""
         with self.phase("slots"):
             target = self.target
             self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"],
@@ -133,13 +87,19 @@ class Trial:
             self.slots = top_calls(self.plan.n2)
             self.layout = self.oracle.ask("allocate", slots=self.slots, copies=self.copies)
             self.files = self.oracle.files
+        self.batches: Batches
+        if self.mode is Mode.CPU:
+            self.batches = HostBatches(self.oracle, self.checks, self.began, len(self.setting.cores))
+        else:
+            self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
+        self._build()
+        with self.phase("pool"):
             self.oracle.ask("draw", size=self._pool_size())
             self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))
-            self.batches: Batches
-            if self.mode is Mode.CPU:
-                self.batches = HostBatches(self.oracle, self.checks, self.began, len(self.setting.cores))
-            else:
-                self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
+        if isinstance(self.batches, CardBatches):
+            self.crew.greet_early()
+            self.fork.settle()
+            with self.phase("fills"):
                 self._measure_fills(self.batches)
         return self.plan
 
@@ -158,22 +118,23 @@ class Trial:
 
     # Pairs ------------------------------------------------------------------------------------------------------------
 
-    def build(self, sides: Sequence[Side]) -> None:
-        """Compile what has not been compiled: a worker of each side runs once and ends, before any secret exists."""
-        todo = [side for side in sides if not (self.setting.sources[side].caches / "built").exists()]
+    def _build(self) -> None:
+        """Compile what has not been compiled: a worker of each side runs once and ends, before any secret exists.
+
+        The oracle proves its target meanwhile, for that needs no quiet.
+        """
+        self.oracle.tell("prove")
+        todo = self.crew.unbuilt()
         with self.phase("build"):
             for side in todo:
                 self.say(f"building the {side}")
-            pair = PairOfWorkers(Stage.LOOK, -1, {side: self._fork_worker(side, self.target["device"]) for side in todo})
-            self._ready([pair], todo)
-            self.end([pair])
+            workers = [self.crew.builder(side, self.target["device"]) for side in todo]
+            self.crew.ask_to_load(workers, self.layout, self.files)
+            self.crew.wait_until_ready(workers)
+            self.oracle.answer("prove")
+            self.crew.end(workers)
             for side in todo:
-                caches = self.setting.sources[side].caches
-                size = sum(file.stat().st_size for file in caches.rglob("*") if file.is_file())
-                if size > CACHE_LIMIT_BYTES:
-                    shutil.rmtree(caches, ignore_errors=True)
-                    raise ToolError(f"the {side}'s compile caches take {size >> 20} MiB", fix="let it compile less than 2 GiB")
-                (caches / "built").touch()
+                self.crew.mark_built(side)
 
     def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side],
               before_candidates: Callable[[], None]) -> list[PairOfWorkers]:
@@ -183,17 +144,19 @@ class Trial:
         whatever a candidate does to them from then on shows.
         """
         with self.phase("workers"):
-            pairs = [PairOfWorkers(stage, number, self._workers(sides)) for number in numbers]
+            pairs = [PairOfWorkers(stage, number, self.crew.one_a_side(sides, self.target["device"]))
+                     for number in numbers]
             self.fork.sweep()  # what the pairs before left behind, or a build: no process of theirs is there any longer
+            self.crew.greet([worker for pair in pairs for worker in pair.workers.values()])
         rest = list(sides)
         if stage is Stage.CONFIRMATION:
             rest.remove(Side.BASELINE)
             self.fork.settle()
-            self._ready(pairs, [Side.BASELINE])
+            self._load(pairs, [Side.BASELINE])
             before_candidates()
             for pair in pairs:
                 pair.alone = self._alone(pair)
-        self._ready(pairs, rest)
+        self._load(pairs, rest)
         return pairs
 
     def _alone(self, pair: PairOfWorkers) -> list[Batch]:
@@ -203,44 +166,21 @@ class Trial:
             alone = replace(pair, stage=Stage.ALONE)
             return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
-    def _workers(self, sides: Sequence[Side]) -> dict[Side, WorkerLink]:
-        return self.early.pop() if self.early else {side: self._fork_worker(side, self.target["device"]) for side in sides}
-
-    def _fork_worker(self, side: Side, device: str) -> WorkerLink:
-        source = self.setting.sources[side]
-        self.started += 1
-        folder = self.setting.scratch / f"{side}-{self.started}"
-        chosen = environment.private(self.setting.environment, folder, source.caches, self.setting.visible)
-        spec = {
-            "source": str(source.path), "names": list(source.names), "scratch": str(folder), "device": device,
-            "threads": len(self.setting.cores), "cores": list(self.setting.cores),
-        }
-        worker = WorkerLink(self.fork, side, chosen, spec, folder / "log")
-        worker.until = self.setting.deadline
-        self.alive.append(worker)
-        return worker
-
-    def _ready(self, pairs: Sequence[PairOfWorkers], sides: Sequence[Side]) -> None:
-        """Have these sides load their code and call it, all at once; wait until they have."""
-        deadline = time.monotonic() + min(BUILD_TIMEOUT_S, self._left())
-        workers = [pair.workers[side] for pair in pairs for side in sides]
-        for worker in workers:
-            held = worker.expect(protocol.HELLO, deadline).number  # trusted: no line of the candidate is loaded yet
-            self.held = held if self.held is None else self.held & held
-            worker.send(protocol.pack(protocol.MAP))
-            worker.send_message(self.layout, tuple(self.files))
-        for worker in workers:
-            self.batches.ready(worker, worker.expect(protocol.READY, deadline).body[: protocol.HANDLE_BYTES])
+    def _load(self, pairs: Sequence[PairOfWorkers], sides: Sequence[Side]) -> None:
+        """Have these sides load their code and call it, all at once; wait until they have; raises SideFault."""
+        with self.phase("loading"):
+            workers = [pair.workers[side] for pair in pairs for side in sides]
+            self.crew.ask_to_load(workers, self.layout, self.files)
+            for worker, handle in zip(workers, self.crew.wait_until_ready(workers), strict=True):
+                self.batches.ready(worker, handle)
 
     def end(self, pairs: Sequence[PairOfWorkers]) -> None:
-        """End the processes of some pairs, all at once: a context's end takes a tenth of a second."""
+        """End the processes of some pairs."""
         with self.phase("ends"):
             workers = [worker for pair in pairs for worker in pair.workers.values()]
             for worker in workers:
                 self.batches.forget(worker)
-                worker.channel.close()
-                self.alive.remove(worker)
-            self.fork.end([worker.pid for worker in workers], wait=False)
+            self.crew.end(workers)
 
     # Batches ----------------------------------------------------------------------------------------------------------
 
@@ -317,16 +257,17 @@ class Trial:
             if isinstance(self.batches, CardBatches):
                 self.batches.learn_gate(worker, everything, everything, self.slots * self.target["baseline_us"])
         for worker in workers:
-            last, until = 0.0, time.monotonic() + WARM_S * self.plan.values_per_pair / VALUES_PER_PAIR
+            seen: list[float] = []
+            until = time.monotonic() + WARM_S * self.plan.values_per_pair / VALUES_PER_PAIR
             while time.monotonic() < until:
                 self.check_time()
                 spans = [self._batch(worker, everything[: count]) for count in (self.plan.n1, self.plan.n2)]
                 if any(span.void for span in spans):
                     continue
                 us = spans[1].span_us - spans[0].span_us
-                if abs(us - last) <= WARM_AGREE[self.mode] * abs(us):
+                if any(abs(us - other) <= WARM_AGREE[self.mode] * abs(us) for other in seen):
                     break
-                last = us
+                seen.append(us)
 
     def measure_calls(self, pair: PairOfWorkers) -> None:
         """CUDA: the time of a call with its launches, from open batches; a second figure that decides nothing."""
@@ -346,7 +287,7 @@ class Trial:
 
     def fall_back(self, error: CannotQueue | Unreadable) -> str:
         """Change the way of measuring for both sides, and say why; what was measured before does not count."""
-        self._end_alive()
+        self.crew.end_all()
         if isinstance(error, CannotQueue):
             self.mode = Mode.LATENCY
             why = "a side synchronises inside its call, so both are timed with their launches (latency batches)"
@@ -369,16 +310,13 @@ class Trial:
 
     def close(self) -> None:
         """End everything; the connection's end would do it too."""
-        for worker in self.alive:
+        for worker in self.crew.alive:
             worker.channel.close()
         self.fork.connection.close()
 
     def check_time(self) -> None:
-        if self._left() <= 0:
+        if self.setting.left_s <= 0:
             raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
-
-    def _left(self) -> float:
-        return self.setting.deadline - time.monotonic()
 
     def phase(self, name: str) -> _Phase:
         """Adds the time of a `with` block to `seconds`."""
@@ -397,4 +335,4 @@ class _Phase:
         self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.monotonic() - self.started
 
 
-__all__ = ["PairOfWorkers", "Setting", "SideFault", "SideSource", "Trial"]
+__all__ = ["PairOfWorkers", "SideFault", "Trial"]

@@ -1,0 +1,152 @@
+"""The processes that a verify measures in: forked, greeted, told to load, ended; measures nothing."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hotkernel.errors import ToolError
+from hotkernel.harness import environment
+from hotkernel.harness.links import SideFault, WorkerLink
+from hotkernel.harness.plan import Wanted
+from hotkernel.harness.zygote import Fork
+from hotkernel.schema.verdict import Side
+from hotkernel_contract import protocol
+
+BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
+CACHE_LIMIT_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class SideSource:
+    """What one side runs: a file, the names its function may have, and the folder of its compile caches."""
+
+    path: Path
+    names: tuple[str, ...]
+    caches: Path
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything about a verify that is not measured."""
+
+    baseline_file: Path
+    sources: Mapping[Side, SideSource]
+    environment: Mapping[str, str]
+    scratch: Path
+    oracle_caches: Path
+    device: str  # cuda, cpu or "" for the target's choice
+    visible: str  # for CUDA_VISIBLE_DEVICES
+    cores: tuple[int, ...]
+    deadline: float  # of time.monotonic
+    wanted: Wanted = field(default_factory=Wanted)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the verify's timeout."""
+        return self.deadline - time.monotonic()
+
+
+class Crew:
+    """Workers of all sides. On a card, contexts are made one after the other, 0.14 s each on an H200, whoever waits for them;
+    so those of the first look are forked before the oracle is done with its own work."""
+
+    def __init__(self, fork: Fork, setting: Setting) -> None:
+        self.fork, self.setting = fork, setting
+        self.alive: list[WorkerLink] = []
+        self.held: int | None = None  # what every worker so far was confined by, in bits of protocol.CONFINEMENT
+        self._early: list[dict[Side, WorkerLink]] = []  # for the first look, not in use yet
+        self._builders: dict[Side, WorkerLink] = {}  # likewise
+        self._greeted: set[str] = set()
+        self._started = 0
+
+    def start_early(self, device: str) -> None:
+        """Fork the builders and the first look's workers; no line of a candidate is loaded before `load` is asked for."""
+        sides = list(self.setting.sources)
+        self._builders = {side: self._fork_worker(side, device) for side in self.unbuilt()}
+        self._early = [{side: self._fork_worker(side, device) for side in sides} for _ in range(self.setting.wanted.looks[0])]
+
+    def greet_early(self) -> None:
+        """Wait for the contexts of those that were forked ahead."""
+        self.greet([worker for workers in self._early for worker in workers.values()])
+
+    def one_a_side(self, sides: Sequence[Side], device: str) -> dict[Side, WorkerLink]:
+        """A worker for each side: one forked ahead where there is one."""
+        return self._early.pop() if self._early else {side: self._fork_worker(side, device) for side in sides}
+
+    def builder(self, side: Side, device: str) -> WorkerLink:
+        """The worker that compiles a side's code."""
+        return self._builders.pop(side) if side in self._builders else self._fork_worker(side, device)
+
+    def _fork_worker(self, side: Side, device: str) -> WorkerLink:
+        source = self.setting.sources[side]
+        self._started += 1
+        folder = self.setting.scratch / f"{side}-{self._started}"
+        chosen = environment.private(self.setting.environment, folder, source.caches, self.setting.visible)
+        spec = {
+            "source": str(source.path), "names": list(source.names), "scratch": str(folder), "device": device,
+            "threads": len(self.setting.cores), "cores": list(self.setting.cores),
+        }
+        worker = WorkerLink(self.fork, side, chosen, spec, folder / "log")
+        worker.until = self.setting.deadline
+        self.alive.append(worker)
+        return worker
+
+    def greet(self, workers: Sequence[WorkerLink]) -> None:
+        """Wait until these processes are there, with their contexts; raises ToolError, for no line of a side has run yet."""
+        for worker in workers:
+            if worker.name not in self._greeted:
+                try:
+                    held = worker.expect(protocol.HELLO, self._deadline()).number  # trusted, for the same reason
+                except SideFault as fault:
+                    raise ToolError(f"a process to measure in did not start: {fault.fault.reason}",
+                                    fix="see that the card has memory left and that this machine may start processes") from None
+                self.held = held if self.held is None else self.held & held
+                self._greeted.add(worker.name)
+
+    def ask_to_load(self, workers: Sequence[WorkerLink], layout: Mapping[str, Any], files: Sequence[int]) -> None:
+        """Have workers map the slots, load their code and call it."""
+        self.greet(workers)
+        for worker in workers:
+            worker.send(protocol.pack(protocol.MAP))
+            worker.send_message(layout, tuple(files))
+
+    def wait_until_ready(self, workers: Sequence[WorkerLink]) -> list[bytes]:
+        """Wait until their functions have run; the handles of their DONE events, none on the CPU; raises SideFault."""
+        return [worker.expect(protocol.READY, self._deadline()).body[: protocol.HANDLE_BYTES] for worker in workers]
+
+    def _deadline(self) -> float:
+        return time.monotonic() + min(BUILD_TIMEOUT_S, self.setting.left_s)
+
+    def unbuilt(self) -> list[Side]:
+        """The sides whose code was not compiled yet."""
+        return [side for side, source in self.setting.sources.items() if not (source.caches / "built").exists()]
+
+    def mark_built(self, side: Side) -> None:
+        """Keep a side's compile caches from now on; raises ToolError where they are too large."""
+        caches = self.setting.sources[side].caches
+        size = sum(file.stat().st_size for file in caches.rglob("*") if file.is_file())
+        if size > CACHE_LIMIT_BYTES:
+            shutil.rmtree(caches, ignore_errors=True)
+            raise ToolError(f"the {side}'s compile caches take {size >> 20} MiB", fix="let it compile less than 2 GiB")
+        (caches / "built").touch()
+
+    def end(self, workers: Sequence[WorkerLink]) -> None:
+        """End some processes, all at once, and do not wait: a context's end takes a tenth of a second."""
+        self._hang_up(workers, wait=False)
+
+    def end_all(self) -> None:
+        """End every process and wait until they are gone."""
+        self._hang_up(list(self.alive), wait=True)
+        self._early.clear()
+        self._builders.clear()
+
+    def _hang_up(self, workers: Sequence[WorkerLink], *, wait: bool) -> None:
+        for worker in workers:
+            worker.channel.close()
+            self.alive.remove(worker)
+        self.fork.end([worker.pid for worker in workers], wait=wait)
