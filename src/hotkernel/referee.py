@@ -21,11 +21,11 @@ from typing import Any
 from hotkernel import answer
 from hotkernel.errors import ToolError
 from hotkernel.harness.batches import CannotQueue, Unreadable
-from hotkernel.harness.crew import Setting, SideSource
+from hotkernel.harness.crew import PairOfWorkers, Setting, SideSource
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
 from hotkernel.harness.plan import LOOKS, Wanted
-from hotkernel.harness.trial import PairOfWorkers, Trial
+from hotkernel.harness.trial import Trial
 from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples
 from hotkernel.judge.sequence import looks_within
@@ -34,6 +34,7 @@ from hotkernel.machine import process as machine_process
 from hotkernel.machine.one_card import OneCard
 from hotkernel.records import comparisons, ledger
 from hotkernel.schema.comparison import Comparison
+from hotkernel.schema.gpu import GpuState
 from hotkernel.schema.plain import from_plain
 from hotkernel.schema.request import Request
 from hotkernel.schema.roofline import Calibration
@@ -75,7 +76,8 @@ class Verify:
 
     def __init__(self, request: Request, fork: Fork) -> None:
         self.request = request
-        self.card = OneCard(request.gpu_uuid)
+        self.card = OneCard(None)  # opened while the oracle loads
+        self.before: GpuState | None = None
         self.sides = [Side(name) for name in request.sides]
         self.batches: list[Batch] = []
         self.faults: list[Fault] = []
@@ -84,14 +86,13 @@ class Verify:
         self.quiet, self.note = True, ""
         self.next_pair = 0
         self.empty = 0
-        self.before = self.card.state()
-        self.foreign = self._foreign_before()
-        self.trial = Trial(fork, self._setting(), self.card.moment, self._say)
+        self.foreign: int | None = None
+        self.trial = Trial(fork, self._setting(), lambda: self.card.moment(), self._say)
 
     def run(self) -> Comparison:
         """Measure until the verdict is known; a side's fault is a verdict too."""
         try:
-            self.target = self.trial.open()
+            self.target = self.trial.open(self._open_card)
             self.pins = pins_of(self.target["loaded"], Path(self.request.baseline_file))
             self._check_pins("before")
             if self.request.contract_edited:
@@ -112,6 +113,7 @@ class Verify:
 
     def _measure(self) -> None:
         self.plan = self.trial.prepare()
+        self.foreign = self._foreign_now()
         while True:
             try:
                 return self._until_decided()
@@ -144,8 +146,8 @@ class Verify:
             what = "confirming" if step.stage is Stage.CONFIRMATION else "measuring"
             self._say(f"{what}: pair {done + at + 1} of {step.pairs}", done + at, step.pairs)
             for _ in range(FOREIGN_REPEATS):
-                taken = self.trial.measure(pair)
-                if not self._is_disturbed(len(self.trial.crew.alive)):
+                taken = self.trial.values.of_pair(pair)
+                if not self._is_disturbed():
                     break
                 self.batches += [replace(batch, void="another process used the card") for batch in taken]
             else:
@@ -153,7 +155,7 @@ class Verify:
             self.batches += taken
             self._count_empty(taken)
             if pair.number == 0:
-                self.trial.measure_calls(pair)
+                self.trial.values.of_calls(pair)
         self.trial.end(started)
 
     def _take_alone(self, pair: PairOfWorkers) -> None:
@@ -181,18 +183,18 @@ class Verify:
         values = samples.values_of(self.plan, self.batches, self.trial.fills)
         return samples.pairs_of(self.plan, values)
 
-    def _foreign_before(self) -> int | None:
-        count = self.card.process_count()
-        if count:
-            self.warnings.append(f"{count} other process{'es' if count > 1 else ''} held the card when the verify began")
-        return count
+    def _open_card(self) -> None:
+        self.card = OneCard(self.request.gpu_uuid)
+        self.before = self.card.state()
 
-    def _is_disturbed(self, workers: int) -> bool:
-        """Whether more processes compute on the card than before, our own counted: the oracle and the workers."""
-        if self.trial.mode is Mode.CPU:
-            return False  # whoever computes on a card disturbs no CPU
-        count = self.card.process_count()
-        return count is not None and self.foreign is not None and count > self.foreign + workers + 1
+    def _foreign_now(self) -> int | None:
+        """How many processes compute on the card beside our own; None on the CPU, which they do not disturb."""
+        on_card = self.trial.mode is not Mode.CPU
+        return self.card.processes_beside(len(self.trial.crew.alive) + 1) if on_card else None
+
+    def _is_disturbed(self) -> bool:
+        """Whether more processes than before compute on the card."""
+        return self.foreign is not None and (self._foreign_now() or 0) > self.foreign
 
     # Identity ---------------------------------------------------------------------------------------------------------
 
@@ -277,13 +279,8 @@ class Verify:
             floor_ms=evidence.floor_us / 1e3 if evidence.floor_us else None,
             checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
             gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,
-            seconds=self._seconds(), warnings=tuple(self._all_warnings()),
+            seconds=self.trial.seconds(), warnings=tuple(self._all_warnings()),
         )
-
-    def _seconds(self) -> dict[str, float]:
-        """Where the time went: by phase, and within the batches by part."""
-        parts = {f"batch: {name}": seconds for name, seconds in self.trial.checks.seconds.items()}
-        return {**self.trial.seconds, **parts, "all": time.monotonic() - self.trial.began}
 
     def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:
         """A side's times, unless its outputs were wrong: the time of a wrong answer is no time."""
@@ -291,6 +288,8 @@ class Verify:
 
     def _all_warnings(self) -> Iterator[str]:
         yield from self.warnings
+        if self.foreign:
+            yield f"{self.foreign} other process{'es' if self.foreign > 1 else ''} held the card when the verify began"
         capped = sum(1 for b in self.batches if b.throttle_mask and b.throttle_mask & 0x04)
         if capped > len(self.batches) // 4:
             yield f"the power cap held the clock in {capped} of {len(self.batches)} batches: it is the card's steady state"

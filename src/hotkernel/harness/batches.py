@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from hotkernel.errors import ToolError
 from hotkernel.harness.links import OracleLink, WorkerLink, nonce
+from hotkernel.harness.phases import Laps
 from hotkernel.machine import tree
 from hotkernel.schema.verdict import Check, VerdictKind
 from hotkernel_contract import protocol
@@ -45,19 +46,6 @@ class Stamped:
     at_s: float
     void: str | None = None
     fill_us: float | None = None
-
-
-class Laps:
-    """Where the time of batches goes, by part, in seconds."""
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds, self.last = seconds, time.monotonic()
-
-    def lap(self, part: str) -> None:
-        """The time since the last lap was `part`'s."""
-        now = time.monotonic()
-        self.seconds[part] = self.seconds.get(part, 0.0) + now - self.last
-        self.last = now
 
 
 @dataclass

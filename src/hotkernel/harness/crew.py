@@ -14,7 +14,7 @@ from hotkernel.harness import environment
 from hotkernel.harness.links import SideFault, WorkerLink
 from hotkernel.harness.plan import Wanted
 from hotkernel.harness.zygote import Fork
-from hotkernel.schema.verdict import Side
+from hotkernel.schema.verdict import Batch, Side, Stage
 from hotkernel_contract import protocol
 
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
@@ -51,6 +51,16 @@ class Setting:
         return self.deadline - time.monotonic()
 
 
+@dataclass
+class PairOfWorkers:
+    """The processes of one pair, one a side."""
+
+    stage: Stage
+    number: int
+    workers: dict[Side, WorkerLink]
+    alone: list[Batch] = field(default_factory=list)  # of the baseline, before a line of the candidate was loaded
+
+
 class Crew:
     """Workers of all sides. On a card, contexts are made one after the other, 0.14 s each on an H200, whoever waits for them;
     so those of the first look are forked before the oracle is done with its own work."""
@@ -64,10 +74,13 @@ class Crew:
         self._greeted: set[str] = set()
         self._started = 0
 
-    def start_early(self, device: str) -> None:
-        """Fork the builders and the first look's workers; no line of a candidate is loaded before `load` is asked for."""
-        sides = list(self.setting.sources)
+    def start_builders(self, device: str) -> None:
+        """Fork who will compile what is not compiled yet; no line of a candidate is loaded before `ask_to_load`."""
         self._builders = {side: self._fork_worker(side, device) for side in self.unbuilt()}
+
+    def start_early(self, device: str) -> None:
+        """Fork the first look's workers; likewise."""
+        sides = list(self.setting.sources)
         self._early = [{side: self._fork_worker(side, device) for side in sides} for _ in range(self.setting.wanted.looks[0])]
 
     def greet_early(self) -> None:

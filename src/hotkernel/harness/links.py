@@ -17,7 +17,7 @@ from hotkernel_contract.protocol import Frame
 
 LOG_LIMIT_BYTES = 64 << 20  # a worker that writes more than this fills somebody's disk
 PARTING_S = 1.0
-STOOD_NS = 50_000  # the last of its stopping may be booked after it was seen to stand
+STOOD_US = 50.0  # the last of its stopping may be booked after it was seen to stand
 SAID_LIMIT = 400  # of a candidate's own words in a reason: they are data
 
 _FAULTS = {  # what a worker may say of itself -> the rule and the kind it is for a candidate
@@ -96,20 +96,18 @@ class WorkerLink:
         self.segments: dict[int, tuple[int, str]] = {}
         self.standing: list[int] | None = None  # its processes while it stands still
         self.used_us = self.span_us = 0.0  # of cores, in all its batches on the CPU, and how long they took
-        self.ran_ns: dict[int, int] = {}  # what their threads had of the cores when they stopped
+        self.stopped_us = 0.0  # what they had had of the cores when they stopped
 
     def stand_still(self) -> bool:
         """Stop all of its tree; False when something of it goes on."""
         self.standing = tree.stand_still(self.pid)
-        self.ran_ns = tree.ran_ns(self.standing or ())
+        self.stopped_us = tree.used_us(self.standing or ())
         return self.standing is not None
 
     def check_stood(self) -> None:
         """Raise SideFault when something of it ran while it had to stand still: a process can have itself continued."""
-        if self.standing is not None:
-            now = tree.ran_ns([self.pid, *tree.descendants(self.pid)])
-            if sum(max(0, ran - self.ran_ns.get(task, 0)) for task, ran in now.items()) > STOOD_NS:
-                raise self.fault("ran_out_of_turn", "it ran while it had to stand still")
+        if self.standing is not None and tree.used_us(self.standing) > self.stopped_us + STOOD_US:
+            raise self.fault("ran_out_of_turn", "it ran while it had to stand still")  # whoever starts another runs itself
 
     def go_on(self) -> None:
         """Its turn: let its tree run."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from hotkernel.errors import ToolError
 from hotkernel.harness import environment
 from hotkernel.harness.batches import (
     Batches,
@@ -16,33 +15,18 @@ from hotkernel.harness.batches import (
     CardBatches,
     Checks,
     HostBatches,
-    Stamped,
     Unreadable,
     refuse_unreadable,
 )
-from hotkernel.harness.crew import Crew, Setting
-from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
-from hotkernel.harness.plan import VALUES_PER_PAIR, draw_calls, make_plan, top_calls
+from hotkernel.harness.crew import Crew, PairOfWorkers, Setting
+from hotkernel.harness.links import OracleLink
+from hotkernel.harness.phases import Phases
+from hotkernel.harness.plan import make_plan, top_calls
+from hotkernel.harness.values import Moment, Values
 from hotkernel.harness.zygote import Fork
-from hotkernel.schema.verdict import Batch, Fault, Fill, Mode, Plan, Side, Stage, VerdictKind
+from hotkernel.schema.verdict import Fill, Mode, Plan, Side, Stage
 
-HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 FILLS = 9  # readings of the fill at each count
-REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
-WARM_S = 1.5  # at most; less where a pair takes fewer values
-WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
-
-Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
-
-
-@dataclass
-class PairOfWorkers:
-    """The processes of one pair, one a side."""
-
-    stage: Stage
-    number: int
-    workers: dict[Side, WorkerLink]
-    alone: list[Batch] = field(default_factory=list)  # of the baseline, before a line of the candidate was loaded
 
 
 class Trial:
@@ -58,21 +42,26 @@ class Trial:
         self.copies = False
         self.mode = Mode.CPU
         self.crew = Crew(fork, setting)
-        self.seconds: dict[str, float] = {}
+        self.phases = Phases()
 
     # Before any pair --------------------------------------------------------------------------------------------------
 
-    def open(self) -> dict[str, Any]:
-        """Load the target in the oracle; what it is."""
-        with self.phase("oracle"):
+    def open(self, meanwhile: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """Load the target in the oracle; what it is. `meanwhile` is done while the oracle loads."""
+        with self.phases.of("oracle"):
             folder = self.setting.scratch / "oracle"
             chosen = environment.private(self.setting.environment, folder, self.setting.oracle_caches, self.setting.visible)
             self.oracle = OracleLink(self.fork, chosen, folder / "log", self.setting.left_s)
             self.oracle.tell("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
                              threads=len(self.setting.cores))
+            if self.setting.visible:  # the target is for the card, most likely: a builder's context is made beside the oracle's
+                self.crew.start_builders("cuda")
+            meanwhile()
             loaded = self.oracle.answer("load")
             if loaded["device"] == "cuda":
                 self.crew.start_early("cuda")
+            else:
+                self.crew.end_all()
             self.target = {**self.oracle.ask("describe"), **loaded}
         self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
         self.copies = bool(self.target["reuses_output"])
@@ -80,8 +69,8 @@ class Trial:
 
     def prepare(self) -> Plan:
         """Make the plan, the slots and the pool; prove the target, build what is not built, measure the fill."""
-        with self.phase("slots"):
-            target = self.target
+        target = self.target
+        with self.phases.of("slots"):
             self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"],
                                   self.setting.wanted)
             self.slots = top_calls(self.plan.n2)
@@ -93,14 +82,16 @@ class Trial:
         else:
             self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
         self._build()
-        with self.phase("pool"):
+        with self.phases.of("pool"):
             self.oracle.ask("draw", size=self._pool_size())
             self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))
         if isinstance(self.batches, CardBatches):
             self.crew.greet_early()
             self.fork.settle()
-            with self.phase("fills"):
+            with self.phases.of("fills"):
                 self._measure_fills(self.batches)
+        self.values = Values(self.setting, self.fork, self.oracle, self.batches, self.plan, target["baseline_us"],
+                             self.slots, self._pool_size(), self.moment, self.phases, self.call_us)
         return self.plan
 
     def _pool_size(self) -> int:
@@ -125,7 +116,7 @@ class Trial:
         """
         self.oracle.tell("prove")
         todo = self.crew.unbuilt()
-        with self.phase("build"):
+        with self.phases.of("build"):
             for side in todo:
                 self.say(f"building the {side}")
             workers = [self.crew.builder(side, self.target["device"]) for side in todo]
@@ -143,7 +134,7 @@ class Trial:
         A confirmation's baselines are loaded, checked and measured alone first, while no line of a candidate is loaded:
         whatever a candidate does to them from then on shows.
         """
-        with self.phase("workers"):
+        with self.phases.of("workers"):
             pairs = [PairOfWorkers(stage, number, self.crew.one_a_side(sides, self.target["device"]))
                      for number in numbers]
             self.fork.sweep()  # what the pairs before left behind, or a build: no process of theirs is there any longer
@@ -155,20 +146,13 @@ class Trial:
             self._load(pairs, [Side.BASELINE])
             before_candidates()
             for pair in pairs:
-                pair.alone = self._alone(pair)
+                pair.alone = self.values.of_baseline_alone(pair)
         self._load(pairs, rest)
         return pairs
 
-    def _alone(self, pair: PairOfWorkers) -> list[Batch]:
-        """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
-        with self.phase("alone"):
-            self._warm(pair, [Side.BASELINE])
-            alone = replace(pair, stage=Stage.ALONE)
-            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
-
     def _load(self, pairs: Sequence[PairOfWorkers], sides: Sequence[Side]) -> None:
         """Have these sides load their code and call it, all at once; wait until they have; raises SideFault."""
-        with self.phase("loading"):
+        with self.phases.of("loading"):
             workers = [pair.workers[side] for pair in pairs for side in sides]
             self.crew.ask_to_load(workers, self.layout, self.files)
             for worker, handle in zip(workers, self.crew.wait_until_ready(workers), strict=True):
@@ -176,112 +160,11 @@ class Trial:
 
     def end(self, pairs: Sequence[PairOfWorkers]) -> None:
         """End the processes of some pairs."""
-        with self.phase("ends"):
+        with self.phases.of("ends"):
             workers = [worker for pair in pairs for worker in pair.workers.values()]
             for worker in workers:
                 self.batches.forget(worker)
             self.crew.end(workers)
-
-    # Batches ----------------------------------------------------------------------------------------------------------
-
-    def measure(self, pair: PairOfWorkers) -> list[Batch]:
-        """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
-        with self.phase("warm-up"):
-            self._warm(pair, list(pair.workers))
-        order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
-        if self.chance.random() < 0.5:  # either way the candidate is beside the baseline, which takes its inputs after it
-            order.reverse()
-        with self.phase("values"):
-            return self._repeated(self.plan.values_per_pair, lambda value: self._value(pair, value, order[:: 1 - value % 2 * 2]))
-
-    def _repeated(self, values: int, take: Callable[[int], list[Batch]]) -> list[Batch]:
-        """So many values, each repeated a few times where it is void."""
-        batches: list[Batch] = []
-        for value in range(values):
-            for _ in range(REPEATS[self.mode]):
-                self.check_time()
-                taken = take(value)
-                batches += taken
-                if all(batch.void is None for batch in taken):
-                    break
-        return batches
-
-    def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side]) -> list[Batch]:
-        """One value of each side."""
-        batches = [batch for side in order for batch in self._turn(pair, side, value)]
-        if self.fork.sweep():
-            raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
-                                  "where it would run beside the other side's work; it was ended"))
-        return batches
-
-    def _turn(self, pair: PairOfWorkers, side: Side, value: int) -> list[Batch]:
-        """One side's two batches of a value, on inputs that no other side has seen.
-
-        The baseline, which is trusted, takes what is drawn already: what the side before it had.
-        """
-        if side is not Side.BASELINE:
-            self._draw(draw_calls(self.plan, self.chance))
-        entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
-        picks = {self.drawn[0]: entries[: self.drawn[0]], self.drawn[1]: entries[self.drawn[0]:]}
-        batches = []
-        for calls in self.chance.sample(self.drawn, 2):
-            stamped = self._batch(pair.workers[side], picks[calls])
-            with self.phase("driver"):
-                clock, mask = self.moment()
-            batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
-                                 stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
-        return batches
-
-    def _draw(self, calls: tuple[int, int]) -> None:
-        """New secrets, for batches of so many calls."""
-        with self.phase("draw"):
-            self.oracle.ask("draw", size=sum(calls))
-        self.drawn = calls
-
-    def _batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
-        order = self.chance.sample(range(self.slots), len(picks))
-        expected_us, began = len(picks) * self.target["baseline_us"], time.monotonic()
-        try:
-            return self.batches.run(worker, picks, order, expected_us)
-        except SideFault as fault:
-            if fault.fault.rule == "timeout" and time.monotonic() - began < HANGS_S + 50 * expected_us / 1e6:
-                self.check_time()  # the verify's time was over, and the side is not to blame
-            raise
-
-    def _warm(self, pair: PairOfWorkers, sides: Sequence[Side]) -> None:
-        """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""
-        everything = list(range(self.slots))
-        self._draw((self._pool_size() - self.slots, self.slots))
-        workers = [pair.workers[side] for side in sides]
-        for worker in workers:
-            if isinstance(self.batches, CardBatches):
-                self.batches.learn_gate(worker, everything, everything, self.slots * self.target["baseline_us"])
-        for worker in workers:
-            seen: list[float] = []
-            until = time.monotonic() + WARM_S * self.plan.values_per_pair / VALUES_PER_PAIR
-            while time.monotonic() < until:
-                self.check_time()
-                spans = [self._batch(worker, everything[: count]) for count in (self.plan.n1, self.plan.n2)]
-                if any(span.void for span in spans):
-                    continue
-                us = spans[1].span_us - spans[0].span_us
-                if any(abs(us - other) <= WARM_AGREE[self.mode] * abs(us) for other in seen):
-                    break
-                seen.append(us)
-
-    def measure_calls(self, pair: PairOfWorkers) -> None:
-        """CUDA: the time of a call with its launches, from open batches; a second figure that decides nothing."""
-        if not isinstance(self.batches, CardBatches):
-            return
-        counts = (self.plan.n1, self.plan.n2)
-        everything = list(range(self.slots))
-        for side, worker in pair.workers.items():
-            slopes = []
-            for _ in range(3):
-                spans = [self.batches.attempt(worker, everything[:n], everything[:n], n * self.target["baseline_us"], 0.0)
-                         for n in counts]
-                slopes.append((spans[1].span_us - spans[0].span_us) / (counts[1] - counts[0]))
-            self.call_us[side] = sorted(slopes)[1]
 
     # The rest ---------------------------------------------------------------------------------------------------------
 
@@ -308,31 +191,13 @@ class Trial:
         self.mode, self.copies = mode, copies
         self.prepare()
 
+    def seconds(self) -> dict[str, float]:
+        """Where the time went so far: by phase, within the batches by part, and all of it."""
+        parts = {f"batch: {name}": seconds for name, seconds in self.checks.seconds.items()}
+        return {**self.phases.seconds, **parts, "all": time.monotonic() - self.began}
+
     def close(self) -> None:
         """End everything; the connection's end would do it too."""
         for worker in self.crew.alive:
             worker.channel.close()
         self.fork.connection.close()
-
-    def check_time(self) -> None:
-        if self.setting.left_s <= 0:
-            raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
-
-    def phase(self, name: str) -> _Phase:
-        """Adds the time of a `with` block to `seconds`."""
-        return _Phase(self.seconds, name)
-
-
-@dataclass
-class _Phase:
-    seconds: dict[str, float]
-    name: str
-
-    def __enter__(self) -> None:
-        self.started = time.monotonic()
-
-    def __exit__(self, *error: object) -> None:
-        self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.monotonic() - self.started
-
-
-__all__ = ["PairOfWorkers", "SideFault", "Trial"]

@@ -29,7 +29,8 @@ class OneCard:
         """The card at this moment."""
         return self.driver.state(self.handle) if self.driver and self.handle else None
 
-    def process_count(self) -> int | None:
-        """How many processes compute on the card; a container may number them differently, so they are counted."""
+    def processes_beside(self, ours: int) -> int | None:
+        """How many processes compute on the card beside so many; a container may number them differently, so they are
+        counted."""
         state = self.state()
-        return None if state is None or state.processes is None else len(state.processes)
+        return None if state is None or state.processes is None else max(0, len(state.processes) - ours)

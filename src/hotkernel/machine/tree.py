@@ -48,20 +48,6 @@ def go_on(pids: list[int]) -> None:
         _send(pid, signal.SIGCONT)
 
 
-def ran_ns(pids: Iterable[int]) -> dict[int, int]:
-    """What each thread of these processes has had of the cores so far; no more of it while it stands still.
-
-    Threads that are gone are left out; where the system does not say, nothing is told.
-    """
-    found = {}
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - in a hot path
-                with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/task/{task}/schedstat", "rb") as file:
-                    found[int(task)] = int(file.read().split()[0])
-    return found
-
-
 def used_us(pids: Iterable[int]) -> float:
     """What these processes have had of all cores so far, with their threads that ended; 0 where nobody says."""
     total = 0

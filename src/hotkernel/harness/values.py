@@ -1,0 +1,153 @@
+"""Takes the values of a pair of workers: draws secrets, warms up, runs both batches of each value; concludes nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hotkernel.errors import ToolError
+from hotkernel.harness.batches import Batches, CardBatches, Stamped
+from hotkernel.harness.crew import PairOfWorkers, Setting
+from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
+from hotkernel.harness.phases import Phases
+from hotkernel.harness.plan import VALUES_PER_PAIR, draw_calls
+from hotkernel.harness.zygote import Fork
+from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
+
+HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
+REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
+WARM_S = 1.5  # at most; less where a pair takes fewer values
+WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
+
+Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
+
+
+@dataclass
+class Values:
+    """Measures pairs by one plan, over one oracle's slots."""
+
+    setting: Setting
+    fork: Fork
+    oracle: OracleLink
+    batches: Batches
+    plan: Plan
+    baseline_us: float
+    slots: int
+    pool_size: int
+    moment: Moment
+    phases: Phases
+    call_us: dict[str, float] = field(default_factory=dict)
+    drawn: tuple[int, int] = (0, 0)  # calls of the two batches that the pool was drawn for
+    chance: random.Random = field(default_factory=random.SystemRandom)
+
+    def of_pair(self, pair: PairOfWorkers) -> list[Batch]:
+        """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
+        with self.phases.of("warm-up"):
+            self._warm(pair, list(pair.workers))
+        order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
+        if self.chance.random() < 0.5:  # either way the candidate is beside the baseline, which takes its inputs after it
+            order.reverse()
+        with self.phases.of("values"):
+            return self._repeated(self.plan.values_per_pair, lambda value: self._value(pair, value, order[:: 1 - value % 2 * 2]))
+
+    def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
+        """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
+        with self.phases.of("alone"):
+            self._warm(pair, [Side.BASELINE])
+            alone = replace(pair, stage=Stage.ALONE)
+            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
+
+    def _repeated(self, values: int, take: Callable[[int], list[Batch]]) -> list[Batch]:
+        """So many values, each repeated a few times where it is void."""
+        batches: list[Batch] = []
+        for value in range(values):
+            for _ in range(REPEATS[self.plan.mode]):
+                self._check_time()
+                taken = take(value)
+                batches += taken
+                if all(batch.void is None for batch in taken):
+                    break
+        return batches
+
+    def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side]) -> list[Batch]:
+        """One value of each side."""
+        batches = [batch for side in order for batch in self._turn(pair, side, value)]
+        if self.fork.sweep():
+            raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
+                                  "where it would run beside the other side's work; it was ended"))
+        return batches
+
+    def _turn(self, pair: PairOfWorkers, side: Side, value: int) -> list[Batch]:
+        """One side's two batches of a value, on inputs that no other side has seen.
+
+        The baseline, which is trusted, takes what is drawn already: what the side before it had.
+        """
+        if side is not Side.BASELINE:
+            self._draw(draw_calls(self.plan, self.chance))
+        entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
+        picks = {self.drawn[0]: entries[: self.drawn[0]], self.drawn[1]: entries[self.drawn[0]:]}
+        batches = []
+        for calls in self.chance.sample(self.drawn, 2):
+            stamped = self._batch(pair.workers[side], picks[calls])
+            with self.phases.of("driver"):
+                clock, mask = self.moment()
+            batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
+                                 stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
+        return batches
+
+    def _draw(self, calls: tuple[int, int]) -> None:
+        """New secrets, for batches of so many calls."""
+        with self.phases.of("draw"):
+            self.oracle.ask("draw", size=sum(calls))
+        self.drawn = calls
+
+    def _batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
+        order = self.chance.sample(range(self.slots), len(picks))
+        expected_us, began = len(picks) * self.baseline_us, time.monotonic()
+        try:
+            return self.batches.run(worker, picks, order, expected_us)
+        except SideFault as fault:
+            if fault.fault.rule == "timeout" and time.monotonic() - began < HANGS_S + 50 * expected_us / 1e6:
+                self._check_time()  # the verify's time was over, and the side is not to blame
+            raise
+
+    def _warm(self, pair: PairOfWorkers, sides: Sequence[Side]) -> None:
+        """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""
+        everything = list(range(self.slots))
+        self._draw((self.pool_size - self.slots, self.slots))
+        workers = [pair.workers[side] for side in sides]
+        for worker in workers:
+            if isinstance(self.batches, CardBatches):
+                self.batches.learn_gate(worker, everything, everything, self.slots * self.baseline_us)
+        for worker in workers:
+            seen: list[float] = []
+            until = time.monotonic() + WARM_S * self.plan.values_per_pair / VALUES_PER_PAIR
+            while time.monotonic() < until:
+                self._check_time()
+                spans = [self._batch(worker, everything[: count]) for count in (self.plan.n1, self.plan.n2)]
+                if any(span.void for span in spans):
+                    continue
+                us = spans[1].span_us - spans[0].span_us
+                if any(abs(us - other) <= WARM_AGREE[self.plan.mode] * abs(us) for other in seen):
+                    break
+                seen.append(us)
+
+    def of_calls(self, pair: PairOfWorkers) -> None:
+        """CUDA: the time of a call with its launches, from open batches; a second figure that decides nothing."""
+        if not isinstance(self.batches, CardBatches):
+            return
+        counts = (self.plan.n1, self.plan.n2)
+        everything = list(range(self.slots))
+        for side, worker in pair.workers.items():
+            slopes = []
+            for _ in range(3):
+                spans = [self.batches.attempt(worker, everything[:n], everything[:n], n * self.baseline_us, 0.0)
+                         for n in counts]
+                slopes.append((spans[1].span_us - spans[0].span_us) / (counts[1] - counts[0]))
+            self.call_us[side] = sorted(slopes)[1]
+
+    def _check_time(self) -> None:
+        if self.setting.left_s <= 0:
+            raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
