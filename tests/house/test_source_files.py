@@ -19,7 +19,6 @@ TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py")
 
 # Files over 300 lines, with the reason that they are one.
 LONG_FILES = {
-    "hotkernel/harness/trial.py": "one verify's processes in the order in which they live: opened, started, measured, ended",
     "hotkernel_contract/oracle.py": "a process of its own: all questions that it answers, on a state that no one else may hold",
 }
 # Functions over 40 lines, with the reason that they are one.
