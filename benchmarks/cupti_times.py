@@ -9,8 +9,10 @@ as in verify's batches, all queued behind a spin. `cupti_us` is the sum of the k
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -20,7 +22,8 @@ import torch
 from hotkernel_contract.line import rotated_inputs
 from hotkernel_contract.target import find_target, load_file, load_function
 
-CALLS = 40
+CALLS = 40  # fewer where they would take longer than LONGEST_S
+LONGEST_S = 1.0
 SPIN_CYCLES = 40_000_000  # about 20 ms, in which all calls are queued
 MEMORY_SHARE = 0.25
 
@@ -40,21 +43,32 @@ def measure(target, function) -> dict:
         fit = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] // max(1, size_of(sets[0])))
         while len(sets) < min(CALLS, fit):
             sets += rotated_inputs(target, "cuda")[0]
-        for at in range(2 * CALLS):
+        calls = calls_of(function, sets)
+        for at in range(2 * calls):
             held = function(*sets[at % len(sets)])
         torch.cuda.synchronize()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
             torch.cuda._sleep(SPIN_CYCLES)
-            held = [function(*sets[at % len(sets)]) for at in range(CALLS)]
+            held = [function(*sets[at % len(sets)]) for at in range(calls)]
             torch.cuda.synchronize()
         del held
     on_device = sorted((e for e in trace.events() if e.device_type == torch.autograd.DeviceType.CUDA),
                        key=lambda e: e.time_range.start)
     spans = [(e.time_range.start, e.time_range.end) for e in on_device if "spin" not in e.name]
-    gaps = [later[0] - earlier[1] for earlier, later in zip(spans, spans[1:], strict=False)]
-    return {"cupti_us": sum(end - start for start, end in spans) / CALLS, "gap_us": sum(gaps) / CALLS,
-            "launches_per_call": len(spans) / CALLS, "calls": CALLS, "sets": len(sets),
+    gaps = [later[0] - earlier[1] for earlier, later in itertools.pairwise(spans)]
+    return {"cupti_us": sum(end - start for start, end in spans) / calls, "gap_us": sum(gaps) / calls,
+            "launches_per_call": len(spans) / calls, "calls": calls, "sets": len(sets),
             "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+
+
+def calls_of(function, sets) -> int:
+    """How many calls are timed, by how long one takes."""
+    function(*sets[0])
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    function(*sets[0])
+    torch.cuda.synchronize()
+    return int(min(CALLS, max(3, LONGEST_S / (time.perf_counter() - began))))
 
 
 def size_of(inputs) -> int:

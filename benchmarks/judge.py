@@ -1,0 +1,408 @@
+"""How right and how quick the judge is, on this machine's card, by whole verifies of the kernels in benchmarks/kernels.
+
+    python benchmarks/judge.py PART … --out DIR [--aa 100] [--planted 40] [--original hotkernel-0.1.1.whl] [--limit-s S]
+
+Parts: `cupti` (device time beside CUPTI's kernel time, 2 us to 500 ms), `aa` (the same code on both sides: no verify may say
+faster; and what resampling its pairs says), `planted` (a kernel that moves 1, 2, 5 % more than its candidate), `slopes` (n2
+against 2·n2, and slots with the flush left out), `forked` (forked against cold-started workers), `speed` (seconds of a
+verify, cold and warm, by phase), `original` (0.1.1's verify as its users run it). DIR/judge.json is written anew after every
+verify and holds every number; DIR/judge.md the tables. The state folder is one of the run's own, so no verify here
+continues another's test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import datetime
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from hotkernel.errors import ToolError
+from hotkernel.judge import samples
+from hotkernel.judge.verdict import next_step
+from hotkernel.records import comparisons
+from hotkernel.records.files import write_whole
+from hotkernel.schema.comparison import Comparison
+from hotkernel.schema.verdict import Mode, Pair, Plan, Side, VerdictKind
+from hotkernel.session import Session
+from hotkernel.tools.speed import judge
+
+NINE = ("rmsnorm_triton", "rmsnorm_eager", "softmax", "clone", "gemv", "matmul", "triad", "rmsnorm_small", "add_one_small")
+LONG = ("looped_1ms", "looped_50ms", "looped_500ms")
+STOCK = ("rmsnorm_eager", "softmax", "gemv", "clone")  # whose equal sides are judged again and again
+PLANTED_ROWS = {1: 41, 2: 82, 5: 205}  # of 4096
+RESAMPLED = 20_000
+
+
+class Bench:
+    """One run: its session, its state folder and what it found so far."""
+
+    def __init__(self, options: argparse.Namespace, work: Path) -> None:
+        self.options, self.work, self.state = options, work, work / "state"
+        self.began = time.monotonic()
+        self.found: dict[str, Any] = {"made_by": "benchmarks/judge.py", "parts": {}}
+        self.environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
+                            "HOTKERNEL_STATE_DIR": str(self.state)}
+        self.session = Session(root=work, environment=self.environment)
+        shutil.copytree(HERE / "kernels", work / "kernels")
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self.began > self.options.limit_s
+
+    def verify(self, part: str, baseline: Path, candidate: Path, label: str, n: int | None = None) -> Comparison | None:
+        """One whole verify with a ledger that knows of no other; its row is kept."""
+        shutil.rmtree(self.state / "ledger", ignore_errors=True)
+        began = time.monotonic()
+        row: dict[str, Any] = {"label": label, "at_s": round(began - self.began, 1)}
+        try:
+            found = judge(self.session, {Side.BASELINE: baseline, Side.CANDIDATE: candidate}, n=n, timeout=120.0)
+        except ToolError as error:
+            self._keep(part, {**row, "verdict": "error", "reason": f"{error.message} {error.detail[-500:]}"})
+            return None
+        row |= self._row(found, time.monotonic() - began)
+        self._keep(part, row)
+        return found
+
+    def _row(self, found: Comparison, seconds: float) -> dict[str, Any]:
+        evidence = comparisons.load(self.state, found.id).evidence
+        assert evidence is not None
+        values = samples.values_of(evidence.plan, evidence.batches, evidence.fills)
+        voids = collections.Counter(batch.void for batch in evidence.batches if batch.void)
+        return {
+            "verdict": str(found.verdict), "speedup": found.speedup, "interval": found.interval_99, "reason": found.reason,
+            "equivalent": found.equivalent, "seconds": round(seconds, 3), "baseline": _times(found.baseline),
+            "candidate": _times(found.candidate), "resolution_us": found.resolution_us, "call_ms": found.call_ms,
+            "n1": evidence.plan.n1, "n2": evidence.plan.n2, "mode": str(evidence.plan.mode), "voids": dict(voids),
+            "pairs": [dataclasses.asdict(pair) for pair in samples.pairs_of(evidence.plan, values)],
+            "phases": found.seconds, "warnings": list(found.warnings)}
+
+    def _keep(self, part: str, row: dict[str, Any]) -> None:
+        self.found["parts"].setdefault(part, []).append(row)
+        print(f"{part:9s} {row['label']:28s} {row.get('verdict', ''):12s} {row.get('seconds') or 0:6.2f} s  "
+              f"{str(row.get('reason', ''))[:100]}", flush=True)
+        self.write()
+
+    def note(self, part: str, row: dict[str, Any]) -> None:
+        """Keep something that is no verify."""
+        self.found["parts"].setdefault(part, []).append(row)
+        print(f"{part:9s} {json.dumps(row)[:200]}", flush=True)
+        self.write()
+
+    def write(self) -> None:
+        """Both files, anew."""
+        write_whole(self.options.out / "judge.json", comparisons.as_json(self.found))
+        write_whole(self.options.out / "judge.md", "\n".join(_tables(self.found["parts"])) + "\n")
+
+
+def _times(measured: Any) -> dict[str, Any] | None:
+    return None if measured is None else {"median_us": measured.median_ms * 1e3, "mean_us": measured.mean_ms * 1e3,
+                                          "std_us": measured.std_ms * 1e3 if measured.std_ms is not None else None,
+                                          "n": measured.n}
+
+
+# The parts ------------------------------------------------------------------------------------------------------------
+
+
+def cupti(bench: Bench) -> None:
+    """Ours and CUPTI's over slots that do not repeat."""
+    files = [bench.work / "kernels" / f"{name}.py" for name in NINE + LONG]
+    for file in files:
+        bench.verify("cupti", file, file, file.stem, n=1 if file.stem in LONG else 3)
+    words = [f"{file}:{_function(file)}" for file in files]
+    done = subprocess.run([bench.environment["HOTKERNEL_PYTHON"], HERE / "cupti_times.py", *words], check=False,
+                          capture_output=True, text=True, timeout=240)
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            row = json.loads(line)
+            bench.note("cupti_times", {"label": Path(row["function"].rpartition(":")[0]).stem, **row})
+    if done.returncode:
+        bench.note("cupti_times", {"label": "error", "reason": done.stderr[-2000:]})
+
+
+def _function(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    return text.partition("function=")[2].partition(",")[0]
+
+
+def aa(bench: Bench) -> None:
+    """Whole verifies of the same code on both sides."""
+    for number in range(bench.options.aa):
+        if bench.is_late:
+            break
+        file = bench.work / "kernels" / f"{STOCK[number % len(STOCK)]}.py"
+        bench.verify("aa", file, file, file.stem)
+
+
+def planted(bench: Bench) -> None:
+    """A baseline that moves a few percent more than its candidate."""
+    text = (bench.work / "kernels" / "copy_planted.py").read_text(encoding="utf-8")
+    head = text.partition("def baseline")[0].replace("from hotkernel_contract import Target\n", "")
+    candidate = bench.work / "planted" / "copy_candidate.py"
+    candidate.parent.mkdir()
+    candidate.write_text(head + "def candidate(x):\n    return copy(x, 0)\n", encoding="utf-8")
+    files = {}
+    for percent, rows in PLANTED_ROWS.items():
+        files[percent] = bench.work / f"planted_{percent}" / "copy_baseline.py"
+        files[percent].parent.mkdir()
+        files[percent].write_text(text.replace("PLANTED = 82", f"PLANTED = {rows}"), encoding="utf-8")
+    for number in range(bench.options.planted):
+        for percent in bench.options.percents:
+            if number < bench.options.planted and not bench.is_late:
+                bench.verify("planted", files[percent], candidate, f"+{percent} %")
+
+
+def slopes(bench: Bench) -> None:
+    """The same kernels by n2 and by 2·n2, and with the flush left out, in a copy of the package that differs in that."""
+    changes: dict[str, dict[str, tuple[str, str]]] = {
+        "as it is": {},
+        "2·n2": {"hotkernel/harness/plan.py": ("    n2 = n1 + between\n", "    n2 = 2 * (n1 + between)\n")},
+        "no flush": {"hotkernel_contract/card.py": ("        self._flush()\n        self.stamps[3]", "        self.stamps[3]")}}
+    for label, change in changes.items():
+        copy = bench.work / "copies" / label.replace(" ", "-")
+        shutil.copytree(ROOT / "src", copy)
+        for name, (before, after) in change.items():
+            text = (copy / name).read_text(encoding="utf-8")
+            assert before in text, name
+            (copy / name).write_text(text.replace(before, after), encoding="utf-8")
+        for stem in ("rmsnorm_triton", "softmax", "gemv", "rmsnorm_small"):
+            file = bench.work / "kernels" / f"{stem}.py"
+            code = ("import json, sys; from pathlib import Path; from hotkernel.session import Session; "
+                    "from hotkernel.tools.speed import verify; s = Session(root=Path(sys.argv[1])); "
+                    "r = verify(s, sys.argv[2], sys.argv[2], n=3); s.nursery.close(); "
+                    "print(json.dumps([r.baseline.median_ms, r.candidate.median_ms]))")
+            environment = {**bench.environment, "PYTHONPATH": os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")]),
+                           "HOTKERNEL_STATE_DIR": str(bench.state / "slopes" / label)}
+            done = subprocess.run([sys.executable, "-c", code, str(bench.work), str(file)], env=environment, check=False,
+                                  capture_output=True, text=True, timeout=120)
+            said = done.stdout.strip().splitlines()[-1:] or ["null"]
+            both = json.loads(said[0]) if done.returncode == 0 else None
+            bench.note("slopes", {"label": f"{stem}, {label}", "us": both and [1e3 * ms for ms in both],
+                                  "reason": done.stderr[-300:] if done.returncode else ""})
+
+
+def forked(bench: Bench) -> None:
+    """One pair a verify: of one warm process's forks, and of a fresh process each time."""
+    file = bench.work / "kernels" / "rmsnorm_triton.py"
+    for label in ("forked", "cold"):
+        for _ in range(6):
+            if label == "cold":
+                bench.session.nursery.close()
+            bench.verify("forked", file, file, label, n=1)
+
+
+def speed(bench: Bench) -> None:
+    """The example rmsnorm's candidate, confirmation included: from nothing, then warm, then once more."""
+    shutil.copytree(ROOT / "examples" / "01_rmsnorm", bench.work / "rmsnorm")
+    baseline, candidate = bench.work / "rmsnorm" / "rmsnorm_baseline.py", bench.work / "rmsnorm" / "rmsnorm_candidate.py"
+    bench.session.nursery.close()
+    shutil.rmtree(bench.state / "caches", ignore_errors=True)
+    bench.verify("speed", baseline, candidate, "cold, nothing compiled")
+    bench.session.nursery.close()
+    bench.verify("speed", baseline, candidate, "cold, compiled before")
+    text = candidate.read_text(encoding="utf-8")
+    for number in range(3):
+        candidate.write_text(text + f"\nTRY = {number}\n", encoding="utf-8")
+        bench.verify("speed", baseline, candidate, "warm, a new candidate")
+    for _ in range(3):
+        bench.verify("speed", baseline, candidate, "warm, compiled before")
+
+
+def original(bench: Bench) -> None:
+    """hotkernel 0.1.1 on the same example, n=7 and warmup=2, its users' defaults."""
+    sys.path.insert(0, str(HERE))
+    import integrity
+
+    wheel, target = bench.work / "wheel", bench.work / "original"
+    with zipfile.ZipFile(bench.options.original) as archive:
+        archive.extractall(wheel)
+    target.mkdir()
+    (target / "kernels.py").write_text(integrity.FUNCTION, encoding="utf-8")
+    integrity._ask(f"import sys; sys.path.insert(0, {str(wheel)!r}); from hotkernel.newtarget import main; sys.exit(main("
+                   f"['rmsnorm', '--from', {str(target / 'kernels.py') + ':rmsnorm'!r}, '--shape', '4096x8192', "
+                   f"'--extra', 'w:8192', '--out', {str(target)!r}]))", 60.0, {})
+    source = (ROOT / "examples" / "01_rmsnorm" / "rmsnorm_candidate.py").read_text(encoding="utf-8").partition("if __name__")[0]
+    candidate = target / "rmsnorm_candidate.py"
+    candidate.write_text(integrity.AS_SCRIPT.format(source=source + "\ncandidate = rmsnorm_candidate\n", name="triton"),
+                         encoding="utf-8")
+    code = integrity.ASK_ORIGINAL.format(wheel=str(wheel), candidate=str(candidate), cwd=str(target), timeout=120,
+                                         baseline=str(target / "rmsnorm_baseline.py")).replace("n=2, warmup=0", "n=7, warmup=2")
+    began = time.monotonic()
+    said = integrity._ask(code, 400.0, {})
+    answers = [line for line in said.splitlines() if line.startswith("ANSWER ")]
+    answer = json.loads(answers[-1].removeprefix("ANSWER ")) if answers else {"error": said[-1000:]}
+    bench.note("original", {"label": "rmsnorm, 0.1.1", "seconds": round(time.monotonic() - began, 1), "answer": answer})
+
+
+# What resampling says -------------------------------------------------------------------------------------------------
+
+
+def resampled(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Whole verdicts on pairs drawn from all that were measured of equal sides, either way round."""
+    bank = [Pair(**pair) for row in rows for pair in row.get("pairs", ())]
+    if len(bank) < 30:
+        return None
+    plan, chance = Plan(Mode.BATCHES, 2, 10, 8, (3, 5, 7, 10), 3), random.Random(20261130)
+    told: collections.Counter[str] = collections.Counter()
+    for _ in range(RESAMPLED):
+        pairs: list[Pair] = []
+        while (step := next_step(plan, pairs)).verdict is None:
+            have = sum(pair.stage is step.stage for pair in pairs)
+            for number in range(step.pairs - have):
+                pair, sign = chance.choice(bank), chance.choice((1, -1))
+                pairs.append(Pair(step.stage, len(pairs) + number, sign * pair.log_ratio, pair.within_sd, pair.values))
+        told[str(step.verdict.kind)] += 1
+    logs = [pair.log_ratio for pair in bank]
+    return {"pairs": len(bank), "sd_pct": 100 * statistics.stdev(logs), "mean_pct": 100 * statistics.fmean(logs),
+            "runs": RESAMPLED, "rates_pct": {kind: 100 * count / RESAMPLED for kind, count in told.items()}}
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def _tables(parts: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    for name, table in (("cupti", _of_cupti), ("aa", _of_aa), ("planted", _of_planted), ("slopes", _of_slopes),
+                        ("forked", _of_forked), ("speed", _of_speed), ("original", _of_original)):
+        if parts.get(name):
+            yield f"\n## {name}\n"
+            yield from table(parts)
+
+
+def _of_cupti(parts: dict[str, Any]) -> Iterator[str]:
+    theirs = {row["label"]: row for row in parts.get("cupti_times", ())}
+    yield "| kernel | device time, us (n) | sd of a value, us | CUPTI, us | gap between kernels, us | apart |"
+    yield "|---|---|---|---|---|---|"
+    for row in parts["cupti"]:
+        mine, other = row.get("baseline"), theirs.get(row["label"])
+        if mine and other:
+            apart = mine["median_us"] - other["cupti_us"]
+            yield (f"| {row['label']} | {mine['median_us']:.2f} ({mine['n']}) | {mine['std_us'] or 0:.2f} "
+                   f"| {other['cupti_us']:.2f} | {other['gap_us']:.2f} | {apart:+.2f} us, {100 * apart / other['cupti_us']:+.1f} % |")
+
+
+def _counted(rows: list[dict[str, Any]]) -> dict[str, collections.Counter[str]]:
+    counts: dict[str, collections.Counter[str]] = {}
+    for row in rows:
+        word = "equivalent" if row.get("equivalent") else row["verdict"]
+        counts.setdefault(row["label"], collections.Counter())[word] += 1
+    return counts
+
+
+def _of_aa(parts: dict[str, Any]) -> Iterator[str]:
+    yield "| equal sides | verdicts | sd of a pair, % | seconds, median |"
+    yield "|---|---|---|---|"
+    for label, counts in _counted(parts["aa"]).items():
+        rows = [row for row in parts["aa"] if row["label"] == label]
+        logs = [pair["log_ratio"] for row in rows for pair in row.get("pairs", ())]
+        yield (f"| {label} | {_said(counts)} | {100 * statistics.stdev(logs) if len(logs) > 1 else 0:.3f} "
+               f"| {statistics.median(row.get('seconds', 0) for row in rows):.2f} |")
+    found = resampled(parts["aa"])
+    if found:
+        rates = ", ".join(f"{kind} {rate:.2f} %" for kind, rate in found["rates_pct"].items())
+        yield (f"\nResampled: {found['runs']} verdicts on pairs drawn from these {found['pairs']} (sd {found['sd_pct']:.3f} %), "
+               f"either way round: {rates}.")
+
+
+def _of_planted(parts: dict[str, Any]) -> Iterator[str]:
+    yield "| moved more | verdicts | gain read, median | seconds, median |"
+    yield "|---|---|---|---|"
+    for label, counts in _counted(parts["planted"]).items():
+        rows = [row for row in parts["planted"] if row["label"] == label]
+        gains = [100 * (row["speedup"] - 1) for row in rows if row.get("speedup")]
+        yield (f"| {label} | {_said(counts)} | {statistics.median(gains) if gains else 0:.2f} % "
+               f"| {statistics.median(row.get('seconds', 0) for row in rows):.2f} |")
+
+
+def _said(counts: collections.Counter[str]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
+
+
+def _of_slopes(parts: dict[str, Any]) -> Iterator[str]:
+    yield "| kernel and way | us, both sides |"
+    yield "|---|---|"
+    for row in parts["slopes"]:
+        yield f"| {row['label']} | {', '.join(f'{us:.2f}' for us in row['us']) if row['us'] else row['reason']} |"
+
+
+def _of_forked(parts: dict[str, Any]) -> Iterator[str]:
+    for label in ("forked", "cold"):
+        rows = [row for row in parts["forked"] if row["label"] == label and row.get("baseline")]
+        times = [row[side]["median_us"] for row in rows for side in ("baseline", "candidate")]
+        if len(times) > 1:
+            yield (f"{label}: {len(times)} processes, {min(times):.2f} to {max(times):.2f} us, "
+                   f"median {statistics.median(times):.2f}, sd {statistics.stdev(times):.2f}\n")
+
+
+def _of_speed(parts: dict[str, Any]) -> Iterator[str]:
+    yield "| verify of the rmsnorm example, confirmation included | seconds | verdict | phases, s |"
+    yield "|---|---|---|---|"
+    for row in parts["speed"]:
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in (row.get("phases") or {}).items()
+                           if seconds >= 0.05 and not name.startswith("batch"))
+        yield f"| {row['label']} | {row.get('seconds', 0):.2f} | {row['verdict']} | {phases} |"
+
+
+def _of_original(parts: dict[str, Any]) -> Iterator[str]:
+    for row in parts["original"]:
+        answer = row["answer"]
+        said = answer.get("verdict") or answer.get("error")
+        yield f"{row['label']}: {row['seconds']} s, {said}, speedup {answer.get('speedup')}\n"
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "cupti": cupti, "aa": aa, "planted": planted, "slopes": slopes, "forked": forked, "speed": speed, "original": original}
+
+
+def main() -> int:
+    """Run the parts that were named, in that order."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("parts", nargs="+", choices=sorted(PARTS))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--aa", type=int, default=100)
+    parser.add_argument("--planted", type=int, default=40)
+    parser.add_argument("--percents", type=int, nargs="+", default=list(PLANTED_ROWS))
+    parser.add_argument("--original", type=Path, help="a wheel of hotkernel 0.1.1")
+    parser.add_argument("--limit-s", type=float, default=86_400.0, help="no verify of `aa` or `planted` begins after so long")
+    options = parser.parse_args()
+    options.out = options.out.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as folder:
+        bench = Bench(options, Path(folder))
+        bench.found |= {"when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "gpu": _gpu()}
+        try:
+            for part in options.parts:
+                PARTS[part](bench)
+                bench.note("parts_done", {"label": part, "at_s": round(time.monotonic() - bench.began, 1)})
+        finally:
+            bench.session.nursery.close()
+    said = [row["label"] for row in bench.found["parts"].get("aa", ()) if row["verdict"] == str(VerdictKind.FASTER)]
+    print((options.out / "judge.md").read_text(encoding="utf-8"))
+    return 1 if said else 0
+
+
+def _gpu() -> str | None:
+    from hotkernel.machine import driver
+
+    found = driver.list_gpus().gpus
+    return f"{found[0].name}, driver {found[0].driver}" if found else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
