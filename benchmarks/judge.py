@@ -294,7 +294,8 @@ def _of_cupti(parts: dict[str, Any]) -> Iterator[str]:
         if mine and other:
             apart = mine["median_us"] - other["cupti_us"]
             yield (f"| {row['label']} | {mine['median_us']:.2f} ({mine['n']}) | {mine['std_us'] or 0:.2f} "
-                   f"| {other['cupti_us']:.2f} | {other['gap_us']:.2f} | {apart:+.2f} us, {100 * apart / other['cupti_us']:+.1f} % |")
+                   f"| {other['cupti_us']:.2f} | {other['gap_us']:.2f} "
+                   f"| {apart:+.2f} us, {100 * apart / other['cupti_us']:+.1f} % |")
 
 
 def _counted(rows: list[dict[str, Any]]) -> dict[str, collections.Counter[str]]:
@@ -392,6 +393,8 @@ def main() -> int:
                 bench.note("parts_done", {"label": part, "at_s": round(time.monotonic() - bench.began, 1)})
         finally:
             bench.session.nursery.close()
+            if (bench.state / "comparisons").is_dir():
+                shutil.make_archive(str(options.out / "comparisons"), "gztar", bench.state / "comparisons")
     said = [row["label"] for row in bench.found["parts"].get("aa", ()) if row["verdict"] == str(VerdictKind.FASTER)]
     print((options.out / "judge.md").read_text(encoding="utf-8"))
     return 1 if said else 0
@@ -401,7 +404,7 @@ def _gpu() -> str | None:
     from hotkernel.machine import driver
 
     found = driver.list_gpus().gpus
-    return f"{found[0].name}, driver {found[0].driver}" if found else None
+    return f"{found[0].name}, {found[0].uuid}, driver {found[0].driver}" if found else None
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ class Oracle:
         self.paired = PairedErrors()
         self.out_fields: List[Field] = []
         self.changed: List[Tuple[str, torch.Tensor]] = []  # of the last batch: an input's name, and whether it changed
+        self.arena: Any = None
         self.out_arena: Any = None
 
     def do_load(self, baseline: str, device: str, threads: int) -> Answer:
@@ -93,7 +94,7 @@ class Oracle:
         self.tolerance = Tolerance.of(target, output.dtype)
         self.pool = Pool(target, self.device, output.dtype)
         self.check = pick_check(self.device == "cuda")
-        one_us = self._time_baseline()
+        one_us = self._time_baseline()  # roughly: contexts may be made beside it
         streamed = sum(x.numel() * x.element_size() for n, x in self.sample.items() if n in target.rotate)
         out_bytes = output.numel() * output.element_size()
         entry_bytes = 2 * streamed + out_bytes * 2 + output.numel() * (8 if output.element_size() >= 4 else 4)
@@ -123,6 +124,10 @@ class Oracle:
                 times.append(time.perf_counter() - began)
             return sorted(times)[len(times) // 2] * 1e6
 
+    def do_time(self) -> Answer:
+        """How long one call of the baseline takes, in quiet."""
+        return {"baseline_us": self._time_baseline()}, ()
+
     def do_prove(self) -> Answer:
         """Refuse a target whose check would pass plain wrong answers, or not the right one."""
         refuse_weak(self.target, self.device, self.tolerance)
@@ -132,6 +137,9 @@ class Oracle:
 
     def do_allocate(self, slots: int, copies: bool) -> Answer:
         """Slots for inputs (and for outputs, where those are copied out); decoys lie in them until the first batch."""
+        for arena in (self.arena, self.out_arena):
+            if arena:
+                arena.close()
         counts = {name: slots if name in self.target.rotate else 1 for name in self.sample}
         self.fields, size = lay_out(self.sample, counts)
         out_size = 0

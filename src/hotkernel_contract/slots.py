@@ -57,6 +57,10 @@ class HostArena:
         self.map = mmap.mmap(self.fd, size)
         self.base = torch.frombuffer(self.map, dtype=torch.uint8)
 
+    def close(self) -> None:
+        """Give the memory back once nobody looks at it any more."""
+        os.close(self.fd)
+
     @staticmethod
     def _create(size: int) -> int:
         if hasattr(os, "memfd_create"):
@@ -138,10 +142,14 @@ class DeviceArena:
     """One device allocation, made here or opened from another process by its handle."""
 
     def __init__(self, size: int, driver: Driver, handle: bytes = b"") -> None:
-        self.size = size
+        self.size, self.driver = size, driver
         self.pointer = driver.open(handle) if handle else driver.allocate(size)
         self.handle = handle or driver.export(self.pointer)
         self.base = device_bytes(self.pointer, size)
+
+    def close(self) -> None:
+        """Give memory that was allocated here back."""
+        self.driver.free(self.pointer)
 
 
 def read_process(pid: int, address: int, into: torch.Tensor) -> None:

@@ -14,6 +14,7 @@ from workers import Nest, own_environment, start_zygote
 
 from hotkernel.harness.batches import (
     CANARY,
+    GATE_LONGER,
     GATE_MARGIN,
     LATE,
     LATE_LIMIT,
@@ -305,7 +306,8 @@ def test_a_late_batch_is_void_and_lengthens_the_gate_until_it_is_taken_for_one_t
         run(batches)
 
     assert voids == [LATE] * (LATE_LIMIT - 1)
-    assert oracle.gates() == pytest.approx([MIN_GATE_US] + [GATE_MARGIN * 2_000 + MIN_GATE_US] * (LATE_LIMIT - 1))
+    learnt = GATE_MARGIN * 2_000 + MIN_GATE_US
+    assert oracle.gates() == pytest.approx([MIN_GATE_US] + [learnt * GATE_LONGER**times for times in range(1, LATE_LIMIT)])
 
 
 def test_lateness_now_and_then_is_no_synchronisation():

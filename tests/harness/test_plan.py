@@ -33,7 +33,7 @@ def plan_of(mode: Mode, baseline_us: float, *, entry_bytes: int = ENTRY_BYTES, f
     (Mode.BATCHES, 2.0, (40, 240)),
     (Mode.BATCHES, 50.0, (3, 18)),
     (Mode.BATCHES, 1_000.0, (2, 10)),
-    (Mode.BATCHES, 500_000.0, (2, 4)),
+    (Mode.BATCHES, 500_000.0, (1, 2)),
     (Mode.CPU, 2.0, (3, 20)),
     (Mode.CPU, 50.0, (3, 20)),
     (Mode.CPU, 1_000.0, (2, 8)),

@@ -25,7 +25,8 @@ SHARED = "the cores were shared with something else"
 SHARED_US, SHARED_PART = 200.0, 0.05  # a thread that is ready and waits so long for a core spoils a batch
 MIN_GATE_US = 500.0
 MAX_GATE_US = 400_000.0
-GATE_MARGIN = 1.3  # times what queueing took
+GATE_MARGIN = 1.4  # times what queueing took
+GATE_LONGER = 4.0  # times, after a late batch: the last of LATE_LIMIT gates outlasts a busy host, but no call that synchronises
 FORGETS = 0.8  # of the longest queueing seen, what is left after another batch: a hiccup must not lengthen all gates
 
 
@@ -162,7 +163,7 @@ class CardBatches:
         self.oracle, self.checks, self.began = oracle, checks, began
         self.is_open = is_open  # latency batches: no gate
         self.queued_us: dict[int, float] = {}  # by calls: how long it took lately to queue a batch from head to tail
-        self.late = 0
+        self.late = 0  # batches in a row
         self.fill_times: dict[int, float] = {}  # the longest seen alone, by slots
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:
@@ -193,7 +194,7 @@ class CardBatches:
     def gate_us(self, calls: int) -> float:
         """How long the gate must hold for so many calls, by the nearest count seen that is not smaller."""
         known = min((us for n, us in self.queued_us.items() if n >= calls), default=max(self.queued_us.values(), default=0.0))
-        return min(MAX_GATE_US, GATE_MARGIN * known + MIN_GATE_US)
+        return min(MAX_GATE_US, (GATE_MARGIN * known + MIN_GATE_US) * GATE_LONGER**self.late)
 
     def attempt(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float, gate_us: float) -> Stamped:
         """One batch with this gate, checked; void when the gate was too short or memory was new."""

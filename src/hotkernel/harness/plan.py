@@ -37,7 +37,7 @@ def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int,
     most = MAX_CALLS if mode is not Mode.CPU else CPU_MAX_CALLS
     between = max(-(-MIN_WORK_US[mode] // us), MIN_CALLS[mode])
     between = int(min(between, most - most // 6, max(2.0, MAX_BATCH_US / us)))
-    if mode is Mode.CPU and us > MAX_BATCH_US:
+    if us > MAX_BATCH_US:
         between = 1
     n1 = max(2 if between > 1 else 1, between // 5)
     notes: list[str] = []

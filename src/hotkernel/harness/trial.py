@@ -26,6 +26,7 @@ from hotkernel.harness.values import Moment, Values
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Fill, Mode, Plan, Side, Stage
 
+BUILD_SLOTS = 2  # a worker calls its function on so many before it is ready
 FILLS = 9  # readings of the fill at each count
 
 
@@ -51,6 +52,7 @@ class Trial:
         with self.phases.of("oracle"):
             folder = self.setting.scratch / "oracle"
             chosen = environment.private(self.setting.environment, folder, self.setting.oracle_caches, self.setting.visible)
+            chosen["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # it has one stream; its context takes half as long to make
             self.oracle = OracleLink(self.fork, chosen, folder / "log", self.setting.left_s)
             self.oracle.tell("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
                              threads=len(self.setting.cores))
@@ -68,31 +70,37 @@ class Trial:
         return self.target
 
     def prepare(self) -> Plan:
-        """Make the plan, the slots and the pool; prove the target, build what is not built, measure the fill."""
-        target = self.target
-        with self.phases.of("slots"):
-            self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"],
-                                  self.setting.wanted)
-            self.slots = top_calls(self.plan.n2)
-            self.layout = self.oracle.ask("allocate", slots=self.slots, copies=self.copies)
-            self.files = self.oracle.files
+        """Build what is not built and prove the target; then, in quiet, make the plan, the slots and the pool, and measure the
+        fill."""
         self.batches: Batches
         if self.mode is Mode.CPU:
             self.batches = HostBatches(self.oracle, self.checks, self.began, len(self.setting.cores))
         else:
             self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
         self._build()
+        if self.mode is not Mode.CPU:
+            with self.phases.of("contexts"):
+                self.crew.greet_early()
+                self.fork.settle()
+            self.target |= self.oracle.ask("time")
+        target = self.target
+        self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted)
+        self.slots = top_calls(self.plan.n2)
+        self._allocate(self.slots)
         with self.phases.of("pool"):
             self.oracle.ask("draw", size=self._pool_size())
             self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))
         if isinstance(self.batches, CardBatches):
-            self.crew.greet_early()
-            self.fork.settle()
             with self.phases.of("fills"):
                 self._measure_fills(self.batches)
         self.values = Values(self.setting, self.fork, self.oracle, self.batches, self.plan, target["baseline_us"],
                              self.slots, self._pool_size(), self.moment, self.phases, self.call_us)
         return self.plan
+
+    def _allocate(self, slots: int) -> None:
+        with self.phases.of("slots"):
+            self.layout = self.oracle.ask("allocate", slots=slots, copies=self.copies)
+            self.files = self.oracle.files
 
     def _pool_size(self) -> int:
         return self.plan.n1 + int(self.plan.n1 * 0.2) + self.slots
@@ -114,13 +122,16 @@ class Trial:
 
         The oracle proves its target meanwhile, for that needs no quiet.
         """
-        self.oracle.tell("prove")
         todo = self.crew.unbuilt()
+        workers = [self.crew.builder(side, self.target["device"]) for side in todo]
+        if todo:
+            self._allocate(BUILD_SLOTS)
+        self.oracle.tell("prove")
         with self.phases.of("build"):
             for side in todo:
                 self.say(f"building the {side}")
-            workers = [self.crew.builder(side, self.target["device"]) for side in todo]
-            self.crew.ask_to_load(workers, self.layout, self.files)
+            if todo:
+                self.crew.ask_to_load(workers, self.layout, self.files)
             self.crew.wait_until_ready(workers)
             self.oracle.answer("prove")
             self.crew.end(workers)

@@ -15,6 +15,7 @@ import hotkernel_contract
 from hotkernel.errors import ToolError
 from hotkernel.harness.environment import allowed
 from hotkernel.machine.supervised_job import SupervisedJob
+from hotkernel.schema.gpu import Gpu
 from hotkernel_contract import protocol
 
 IMPORT_TIMEOUT_S = 180.0  # torch from a cold disk takes many seconds; a broken CUDA install may take minutes to say so
@@ -114,6 +115,7 @@ class Nursery:
 
     def __init__(self) -> None:
         self._zygote: Zygote | None = None
+        self.card: tuple[Gpu | None, float] = (None, 0.0)  # the one that was judged on, and when the driver was asked
 
     def zygote(self, python: Path, environment: Mapping[str, str], log: Path) -> Zygote:
         """The warm zygote for this interpreter and environment, or a fresh one."""
