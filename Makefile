@@ -54,6 +54,7 @@ test-clients: $(VENV)/.test  ## real MCP clients from npm (150 MB): TypeScript, 
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/doors/clients/run_clients.py
 
 docs: $(VENV)/.server  ## what is written from the code and the records: pages, README's table and picture, versions, contracts
+	$(BIN)/python tests/pages/write_stamps.py
 	$(BIN)/python tests/doors/write_pages.py
 	$(BIN)/python tests/pages/write_readme.py
 	$(BIN)/python -P -m hotkernel.scaffold.vendor examples/*/hotkernel_contract.py

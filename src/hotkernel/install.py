@@ -115,7 +115,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="hotkernel install", description="Add hotkernel to a client.")
     parser.add_argument("--client", choices=[each.name for each in CLIENTS], help="which client (default: all)")
     parser.add_argument("--python", default="", help="the python that has your torch, as HOTKERNEL_PYTHON")
-    parser.add_argument("--here", action="store_true", help="start this very installation instead of uvx hotkernel")
+    parser.add_argument("--here", action="store_true", help="start this very installation, not by uvx")
     parser.add_argument("--write", action="store_true", help="write the client's configuration file")
     given = parser.parse_args(argv)
     launch = _launch(given.python, given.here)
@@ -185,9 +185,33 @@ def snippet(client: Client, launch: Launch) -> str:
 
 def _launch(python: str, here: bool) -> Launch:
     variables = {"HOTKERNEL_PYTHON": python} if python else {}
-    if here:
+    by_uvx = None if here else uvx_arguments(_direct_url())
+    if by_uvx is None:
         return Launch(sys.executable, ("-P", "-m", "hotkernel.cli"), variables)
-    return Launch("uvx", ("hotkernel",), variables)
+    return Launch("uvx", by_uvx, variables)
+
+
+def uvx_arguments(direct_url: str | None) -> tuple[str, ...] | None:
+    """What uvx is given to start what is installed here again; None for what lies on this machine alone.
+
+    `direct_url` is the text of direct_url.json, which an installer writes for all that comes from no registry (PEP 610).
+    """
+    if direct_url is None:
+        return ("hotkernel",)
+    origin = json.loads(direct_url)
+    if "vcs_info" not in origin:
+        return None
+    revision = origin["vcs_info"].get("requested_revision")
+    return ("--from", f"{origin['vcs_info']['vcs']}+{origin['url']}{f'@{revision}' if revision else ''}", "hotkernel")
+
+
+def _direct_url() -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.distribution("hotkernel").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:  # the sources themselves
+        return None
 
 
 def _line(launch: Launch) -> str:

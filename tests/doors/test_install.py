@@ -100,6 +100,21 @@ def test_here_starts_this_very_installation(capsys: pytest.CaptureFixture[str]) 
     assert sys.executable in capsys.readouterr().out
 
 
+def test_what_came_from_a_repository_is_started_from_there_and_not_from_pypi() -> None:
+    """As uv writes direct_url.json for `uvx --from git+URL` and `uvx --from git+URL@REVISION`."""
+    url, commit = "https://github.com/me/hotkernel", '"commit_id": "4ab0d1"'
+    plain = f'{{"url": "{url}", "vcs_info": {{"vcs": "git", {commit}}}}}'
+    revision = f'{{"url": "{url}", "vcs_info": {{"vcs": "git", {commit}, "requested_revision": "v0.2.0"}}}}'
+
+    assert install.uvx_arguments(None) == ("hotkernel",)
+    assert install.uvx_arguments(plain) == ("--from", f"git+{url}", "hotkernel")
+    assert install.uvx_arguments(revision) == ("--from", f"git+{url}@v0.2.0", "hotkernel")
+
+
+def test_what_lies_on_this_machine_alone_is_started_as_it_lies() -> None:
+    assert install.uvx_arguments('{"url": "file:///home/me/hotkernel", "dir_info": {"editable": true}}') is None
+
+
 def test_writing_needs_a_client() -> None:
     with pytest.raises(SystemExit) as left:
         install.main(["--write"])

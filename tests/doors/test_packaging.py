@@ -27,7 +27,6 @@ def read(name: str) -> dict[str, Any]:
 def test_42_there_is_one_version() -> None:
     server = read("server.json")
     versions = {
-        "pyproject.toml": tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"],
         "plugin.json": read(".claude-plugin/plugin.json")["version"],
         "marketplace.json": read(".claude-plugin/marketplace.json")["plugins"][0]["version"],
         "server.json": server["version"],
@@ -35,6 +34,9 @@ def test_42_there_is_one_version() -> None:
         "gemini-extension.json": read("gemini-extension.json")["version"],
     }
     assert set(versions.values()) == {__version__}, versions
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"] == {"path": "src/hotkernel/__init__.py"}
 
 
 def test_the_registry_takes_server_json() -> None:

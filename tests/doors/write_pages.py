@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 from hotkernel import arguments, install, tools
@@ -11,6 +12,7 @@ from hotkernel.parameter import Parameter
 from hotkernel.tool import Tool
 
 ROOT = Path(__file__).parents[2]
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 MADE_BY = "<!-- written by tests/doors/write_pages.py; change the code, not this page -->\n"
 
 _TOOLS_HEAD = """# The tools
@@ -27,8 +29,10 @@ A long tool (marked so) takes `wait_s` over MCP: after that many seconds it answ
 _CLIENTS_HEAD = """# Clients
 
 hotkernel is an MCP server over stdio: a client starts `uvx hotkernel`.
-`hotkernel install --client NAME` prints what stands below for one client, with your paths;
+`hotkernel install --client NAME` prints what stands below for one client, for the hotkernel that is installed here;
 with `--write` it puts it into the client's file and keeps a copy of what was there before.
+Until this version is on PyPI, `uvx hotkernel` starts the original 0.1.1: write
+`uvx --from git+{repository} hotkernel` in its place, or take what `hotkernel install` prints.
 
 Set `HOTKERNEL_PYTHON` to the python that has your torch.
 Unset, it is the first python on PATH that imports torch.
@@ -93,7 +97,9 @@ def clients_page() -> str:
     variables = "\n| variable | meaning |\n|---|---|\n" + "".join(f"| `{k}` | {v} |\n" for k, v in _VARIABLES.items())
     plain = json.dumps({"mcpServers": {"hotkernel": launch.entry()}}, indent=2)
     sections = "".join(_client(each, launch) for each in install.CLIENTS)
-    return f"{MADE_BY}{_CLIENTS_HEAD.format(variables=variables, any=plain)}\n{sections}{_CLIENTS_TAIL}"
+    head = _CLIENTS_HEAD.format(repository=REPOSITORY, variables=variables, any=plain)
+    tail = _CLIENTS_TAIL.replace("OWNER/hotkernel", REPOSITORY.removeprefix("https://github.com/"))
+    return f"{MADE_BY}{head}\n{sections}{tail}"
 
 
 def _client(client: install.Client, launch: install.Launch) -> str:

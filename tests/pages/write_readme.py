@@ -1,0 +1,136 @@
+"""Writes README's table and picture from the records under results/, and nothing else: `python tests/pages/write_readme.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import textwrap
+from html import escape
+from pathlib import Path
+
+from hotkernel import render
+from hotkernel.records import store
+from hotkernel.records.markdown import cell, row, table
+from hotkernel.schema.plain import to_plain
+from hotkernel.schema.record import Logged
+from hotkernel.schema.verdict import Measurement, VerdictKind
+
+ROOT = Path(__file__).parents[2]
+PICTURE = ROOT / "docs" / "images" / "verdict.svg"
+MARK = re.compile(r"(<!-- headline: [^\n]* -->\n).*?(<!-- /headline -->)", re.DOTALL)
+COLUMNS = {
+    "README.md": ("Target", "Card", "Baseline (n)", "Candidate (n)", "Speedup (99 %)", "Share of measured bandwidth",
+                  "What was written"),
+    "README_zh.md": ("目标", "显卡", "基线 (n)", "候选 (n)", "加速比(99 % 区间)", "占实测带宽", "写了什么"),
+}
+SHOWN = "rmsnorm"  # whose verdicts are in the picture
+SHOWN_LINES = ("verdict", "reason", "rule", "speedup", "id")
+WIDTH, LINE_HEIGHT, CHARACTER = 112, 20, 7.83  # characters; pixels of a 13 px monospace
+COLOURS = {"faster": "#7ee787", "inconclusive": "#d2a8ff", "slower": "#d2a8ff", "incorrect": "#ff7b72", "invalid": "#ff7b72"}
+
+
+def best() -> list[Logged]:
+    """The fastest candidate of each target and card; of a candidate that was judged again, its first verdict."""
+    first: dict[tuple[str, str, str], Logged] = {}
+    for each in sorted(store.read(ROOT).records, key=lambda each: each.record.timestamp):
+        found = each.record.comparison
+        if each.record.is_verified and found.verdict is VerdictKind.FASTER:
+            source = found.sources["candidate"].sha256
+            first.setdefault((each.record.target, found.gpu or found.device, source or each.log), each)
+    fastest: dict[tuple[str, str], Logged] = {}
+    for (target, card, _), each in first.items():
+        there = fastest.get((target, card))
+        if there is None or _speedup(each) > _speedup(there):
+            fastest[target, card] = each
+    return sorted(fastest.values(), key=lambda each: (-_speedup(each), each.record.target))
+
+
+def headline(columns: tuple[str, ...]) -> str:
+    """The table, one row a target."""
+    return "\n".join(table(columns, [_row(each) for each in best()])) + "\n"
+
+
+def readme(name: str) -> str:
+    """A README with the table that the records give."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    written, count = MARK.subn(lambda found: found[1] + headline(COLUMNS[name]) + found[2], text)
+    assert count == 1, f"{name} has {count} places for the table"
+    return written
+
+
+def picture() -> str:
+    """What `hotkernel verify` printed for the target shown, one candidate after the other, as an SVG."""
+    lines: list[str] = []
+    for each in _shown():
+        lines += [*_said(each), ""]
+    lines.pop()
+    width, height = round(WIDTH * CHARACTER) + 32, len(lines) * LINE_HEIGHT + 32
+    drawn = "".join(f'<text x="16" y="{30 + number * LINE_HEIGHT}">{_coloured(line)}</text>\n'
+                    for number, line in enumerate(lines) if line)
+    card = escape(_shown()[0].record.comparison.gpu or "")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">\n'
+            f"<title>Verdicts on {SHOWN}, {card}, from the logs under results/</title>\n"
+            f'<rect width="{width}" height="{height}" rx="8" fill="#0d1117"/>\n'
+            '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="13" fill="#e6edf3" '
+            f'xml:space="preserve">\n{drawn}</g>\n</svg>\n')
+
+
+def _shown() -> list[Logged]:
+    """One verdict of each candidate, in the order in which they were judged."""
+    first: dict[str, Logged] = {}
+    for each in sorted(store.read(ROOT).records, key=lambda each: each.record.timestamp):
+        if each.record.target == SHOWN and each.record.is_verified:
+            first.setdefault(each.record.comparison.sources["candidate"].name, each)
+    return list(first.values())
+
+
+def _said(each: Logged) -> list[str]:
+    """The command and the first lines of its answer, printed by the product itself."""
+    found = each.record.comparison
+    heard = io.StringIO()
+    with contextlib.redirect_stdout(heard):
+        render.show(to_plain(found))
+    wanted = [line for line in heard.getvalue().splitlines() if line.split(": ")[0] in SHOWN_LINES]
+    asked = f"$ hotkernel verify {found.sources['candidate'].name} {found.sources['baseline'].name}"
+    return [asked, *(part for line in wanted[: len(SHOWN_LINES)]
+                     for part in textwrap.wrap(line, WIDTH, subsequent_indent="        "))]
+
+
+def _coloured(line: str) -> str:
+    if line.startswith("$"):
+        return f'<tspan font-weight="bold">{escape(line)}</tspan>'
+    name, _, value = line.partition(": ")
+    if name == "verdict":
+        return f'verdict: <tspan font-weight="bold" fill="{COLOURS[value]}">{value}</tspan>'
+    return escape(line)
+
+
+def _row(each: Logged) -> str:
+    found = each.record.comparison
+    assert found.baseline
+    assert found.candidate
+    assert found.interval_99
+    shape = " · ".join("×".join(map(str, sides)) for sides in list(found.shapes.values())[:1])
+    low, high = found.interval_99
+    digits = 2 if found.speedup and found.speedup >= 2 else 3
+    share = f"{found.ceiling_share_pct:.1f} %" if found.ceiling_share_pct is not None else "–"
+    dtype = (found.dtype or "").removeprefix("torch.").replace("bfloat16", "bf16").replace("float", "fp")
+    return row((f"[{each.record.target}]({each.log}) {shape} {dtype}", cell(found.gpu or found.device, 40),
+                _us(found.baseline), _us(found.candidate),
+                f"**{found.speedup:.{digits}f}×** ({low:.{digits}f}–{high:.{digits}f})", share, cell(each.record.note, 120)))
+
+
+def _us(measured: Measurement) -> str:
+    return f"{measured.mean_ms * 1e3:.1f} µs ({measured.n})"
+
+
+def _speedup(each: Logged) -> float:
+    return each.record.comparison.speedup or 0.0
+
+
+if __name__ == "__main__":
+    for name in COLUMNS:
+        (ROOT / name).write_text(readme(name), encoding="utf-8")
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(picture(), encoding="utf-8")
