@@ -20,6 +20,8 @@ from hotkernel.tools.records import record
 from hotkernel.tools.speed import verify
 
 HERE = Path(__file__).resolve().parent
+UNEXPECTED = """, and not all as they should be.
+If the rewrite is inconclusive, something else had the cores: end it and try again, or see docs/troubleshooting.md."""
 # Pairs: the rewrite may need more where cores are noisy; the others are not called faster however few there are.
 STEPS = (
     ("untouched", "a copy of the baseline", 3, ("inconclusive",)),
@@ -52,7 +54,7 @@ def main() -> int:
         session.nursery.close()
     print(f"The board, {folder / 'LEADERBOARD.md'}:\n")
     print((folder / "LEADERBOARD.md").read_text(encoding="utf-8"))
-    print(f"Four verdicts in {time.monotonic() - began:.0f} s" + ("." if as_expected else ", and not all as they should be."))
+    print(f"Four verdicts in {time.monotonic() - began:.0f} s" + ("." if as_expected else UNEXPECTED))
     return 0 if as_expected else 1
 
 

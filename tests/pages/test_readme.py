@@ -1,0 +1,113 @@
+"""What READMEs and pages say of records, versions, owners and each other is so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import write_readme
+import write_stamps
+
+ROOT = Path(__file__).parents[2]
+READMES = ("README.md", "README_zh.md")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/*/*.md")])
+FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def prose_of(page: Path) -> str:
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_table_is_what_the_records_give(name: str) -> None:
+    assert text_of(name) == write_readme.readme(name), "run make docs"
+
+
+def test_the_table_has_a_row_for_each_target_that_was_ever_beaten() -> None:
+    shown = {(each.record.target, each.record.comparison.gpu) for each in write_readme.best()}
+    beaten = {(each.record.target, each.record.comparison.gpu) for each in write_readme.store.read(ROOT).records
+              if each.record.comparison.verdict == "faster"}
+
+    assert shown == beaten
+    assert len(shown) >= 3
+
+
+def test_a_candidate_that_was_judged_again_stands_with_its_first_verdict() -> None:
+    (rmsnorm,) = [each for each in write_readme.best() if each.record.target == "rmsnorm"]
+    source = rmsnorm.record.comparison.sources["candidate"].sha256
+    same = [each.record.timestamp for each in write_readme.store.read(ROOT).records
+            if each.record.comparison.sources["candidate"].sha256 == source]
+
+    assert len(same) == 2
+    assert rmsnorm.record.timestamp == min(same)
+
+
+def test_the_picture_is_what_the_records_give_and_is_a_picture() -> None:
+    drawn = write_readme.PICTURE.read_text(encoding="utf-8")
+    words = " ".join(ElementTree.fromstring(drawn).itertext())
+
+    assert drawn == write_readme.picture(), "run make docs"
+    assert [word for word in re.findall(r"verdict:\s+(\w+)", words)] == ["inconclusive", "faster", "incorrect", "inconclusive"]
+
+
+def test_both_readmes_have_the_same_structure() -> None:
+    def shape(name: str) -> list[str]:
+        text = re.sub(r"<!-- headline.*?/headline -->", "", text_of(name), flags=re.DOTALL)
+        return [re.match(r"#+|```\w*|\||- |!\[|<!--", line)[0]  # type: ignore[index]
+                for line in text.splitlines() if re.match(r"#+ |```|\||- |!\[|<!--", line)]
+
+    assert shape("README.md") == shape("README_zh.md")
+    assert FENCE.findall(text_of("README.md")) == FENCE.findall(text_of("README_zh.md"))
+    links = [re.findall(r"\]\(([^)]+)\)", text_of(name)) for name in READMES]
+    assert sorted(set(links[0]) - {"README_zh.md"}) == sorted(set(links[1]) - {"README.md"})
+
+
+def test_a_readme_can_be_read_at_one_sitting() -> None:
+    assert len(text_of("README.md").splitlines()) <= 180
+
+
+@pytest.mark.parametrize("name", write_stamps.STAMPED)
+def test_a_file_says_todays_version_and_owner(name: str) -> None:
+    assert text_of(name) == write_stamps.stamped(name), "run make docs"
+
+
+def test_the_owner_is_said_nowhere_that_is_not_stamped() -> None:
+    done = subprocess.run(["git", "grep", "-lwI", "OWNER"], cwd=ROOT, capture_output=True, text=True, check=False)
+    elsewhere = {"pyproject.toml", "docs/clients.md"}  # its one place, and a page that is written whole
+    tests = {name for name in done.stdout.split() if name.startswith("tests/")}
+
+    assert set(done.stdout.split()) - tests - elsewhere <= set(write_stamps.STAMPED)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_leads_somewhere(page: Path) -> None:
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if not found.exists() or (anchor and found.suffix == ".md" and anchor not in anchors_of(found)):
+            wrong.append(target)
+
+    assert wrong == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = text_of("docs/README.md")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+    assert {name for name in pages if f"({name})" not in index} == set()
