@@ -20,6 +20,7 @@ from hotkernel.errors import ToolError
 OUTPUT_LIMIT_BYTES = 50_000_000  # a SASS listing of a large library is tens of megabytes; more is a runaway
 GRACE_S = 2.0  # between the polite signal and the final one
 POLL_S = 0.05
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has the one signal, which ends at once
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,10 @@ class Job:
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End a started process and whatever is left of its session; safe to call again."""
-        _signal_group(process.pid, signal.SIGTERM if process.poll() is None else signal.SIGKILL)
+        _signal_group(process.pid, signal.SIGTERM if process.poll() is None else KILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
-        _signal_group(process.pid, signal.SIGKILL)
+        _signal_group(process.pid, KILL)
         process.wait()
         with self._lock:
             self._alive.pop(process.pid, None)
@@ -180,7 +181,10 @@ def keep_private() -> None:
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+        if hasattr(os, "killpg"):
+            os.killpg(pid, number)
+        else:  # Windows knows no groups: what it started of its own lives on
+            os.kill(pid, number)
 
 
 def _read(file: IO[bytes]) -> str:
