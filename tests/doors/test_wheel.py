@@ -9,7 +9,6 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of a fresh environment with the wheel; what it needs of others is this environment's."""
     folder = tmp_path_factory.mktemp("fresh")
     run(sys.executable, "-m", "venv", "--without-pip", folder)
@@ -51,7 +50,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
     own = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (own / "others.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    yield folder / "bin"
+    return folder / "bin"
 
 
 def test_the_wheel_holds_both_packages_and_all_that_they_read(built: Path) -> None:

@@ -60,7 +60,7 @@ def test_the_picture_is_what_the_records_give_and_is_a_picture() -> None:
     words = " ".join(ElementTree.fromstring(drawn).itertext())
 
     assert drawn == write_readme.picture(), "run make docs"
-    assert [word for word in re.findall(r"verdict:\s+(\w+)", words)] == ["inconclusive", "faster", "incorrect", "inconclusive"]
+    assert re.findall(r"verdict:\s+(\w+)", words) == ["inconclusive", "faster", "incorrect", "inconclusive"]
 
 
 def test_both_readmes_have_the_same_structure() -> None:
