@@ -209,9 +209,10 @@ def _direct_url() -> str | None:
     from importlib import metadata
 
     try:
-        return metadata.distribution("hotkernel").read_text("direct_url.json")
+        files = metadata.files("hotkernel") or ()
     except metadata.PackageNotFoundError:  # the sources themselves
         return None
+    return next((file.read_text(encoding="utf-8") for file in files if file.name == "direct_url.json"), None)
 
 
 def _line(launch: Launch) -> str:

@@ -22,7 +22,7 @@ ASKED = 3  # times, where the cores have other work too: asking again goes on wi
 _CARD = "needs a card"
 _REPOSITORY = "fetches the repository from the network; the wheel made of it is run by tests/doors/test_wheel.py"
 NOT_RUN = {
-    "make demo": "minutes, and a set-up from the network: its four candidates are run by tests/integrity, its line by the CI",
+    "make demo": "a minute, and a set-up from the network: .github/workflows/ci.yml runs it",
     "make test": "this is it",
     "uvx --from git+https://github.com/OWNER/hotkernel hotkernel doctor": _REPOSITORY,
     "uvx --from git+https://github.com/OWNER/hotkernel hotkernel --version": _REPOSITORY,

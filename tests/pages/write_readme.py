@@ -24,8 +24,9 @@ COLUMNS = {
                   "What was written"),
     "README_zh.md": ("目标", "显卡", "基线 (n)", "候选 (n)", "加速比(99 % 区间)", "占实测带宽", "写了什么"),
 }
-SHOWN = "rmsnorm"  # whose verdicts are in the picture
-SHOWN_LINES = ("verdict", "reason", "rule", "speedup", "id")
+SHOWN = "rmsnorm"  # whose verdicts are in the picture, by these candidates
+SHOWN_CANDIDATES = tuple(f"{SHOWN}_{each}.py" for each in ("untouched", "candidate", "wrong", "cheat"))
+SHOWN_LINES = ("verdict", "reason", "rule", "speedup")
 WIDTH, LINE_HEIGHT, CHARACTER = 112, 20, 7.83  # characters; pixels of a 13 px monospace
 COLOURS = {"faster": "#7ee787", "inconclusive": "#d2a8ff", "slower": "#d2a8ff", "incorrect": "#ff7b72", "invalid": "#ff7b72"}
 
@@ -73,16 +74,16 @@ def picture() -> str:
             f"<title>Verdicts on {SHOWN}, {card}, from the logs under results/</title>\n"
             f'<rect width="{width}" height="{height}" rx="8" fill="#0d1117"/>\n'
             '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="13" fill="#e6edf3" '
-            f'xml:space="preserve">\n{drawn}</g>\n</svg>\n')
+            f'style="white-space:pre">\n{drawn}</g>\n</svg>\n')
 
 
 def _shown() -> list[Logged]:
-    """One verdict of each candidate, in the order in which they were judged."""
+    """The first verdict of each candidate that is shown."""
     first: dict[str, Logged] = {}
     for each in sorted(store.read(ROOT).records, key=lambda each: each.record.timestamp):
         if each.record.target == SHOWN and each.record.is_verified:
             first.setdefault(each.record.comparison.sources["candidate"].name, each)
-    return list(first.values())
+    return [first[name] for name in SHOWN_CANDIDATES]
 
 
 def _said(each: Logged) -> list[str]:
@@ -93,7 +94,7 @@ def _said(each: Logged) -> list[str]:
         render.show(to_plain(found))
     wanted = [line for line in heard.getvalue().splitlines() if line.split(": ")[0] in SHOWN_LINES]
     asked = f"$ hotkernel verify {found.sources['candidate'].name} {found.sources['baseline'].name}"
-    return [asked, *(part for line in wanted[: len(SHOWN_LINES)]
+    return [asked, *(part for line in wanted
                      for part in textwrap.wrap(line, WIDTH, subsequent_indent="        "))]
 
 

