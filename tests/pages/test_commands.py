@@ -23,6 +23,8 @@ _CARD = "needs a card"
 _REPOSITORY = "fetches the repository from the network; the wheel made of it is run by tests/doors/test_wheel.py"
 NOT_RUN = {
     "make demo": "a minute, and a set-up from the network: .github/workflows/ci.yml runs it",
+    "make demo && export PATH=$PWD/.venv/bin:$PATH": "the same",
+    "export PATH=$PWD/.venv/bin:$PATH": "a clone that make demo has set up",
     "make test": "this is it",
     "uvx --from git+https://github.com/OWNER/hotkernel hotkernel doctor": _REPOSITORY,
     "uvx --from git+https://github.com/OWNER/hotkernel hotkernel --version": _REPOSITORY,
