@@ -17,7 +17,7 @@ from hotkernel.records import comparisons
 ROOT = Path(__file__).parents[2]
 RUN = ("docs/quickstart.md", "docs/tutorial.md")  # from top to bottom, each in a folder of its own
 READ = ("README.md", "README_zh.md")  # these show nothing that the others do not run, save what is named below
-COMMAND_S = 280
+COMMAND_S = 400
 ASKED = 3  # times, where the cores have other work too: asking again goes on with the same test
 _CARD = "needs a card"
 _REPOSITORY = "fetches the repository from the network; the wheel made of it is run by tests/doors/test_wheel.py"
