@@ -33,7 +33,6 @@ NOT_RUN = {
     "export HOTKERNEL_PYTHON=$HOME/venv/bin/python": "the tests run in the Python that has torch, and set it themselves",
     "$EDITOR softmax_candidate.py": "an editor: the tutorial writes the file",
     "hotkernel calibrate": _CARD,
-    "hotkernel torch-trace softmax_baseline.py": _CARD,
     "hotkernel roofline --bytes 134217728 --dtype bf16": f"{_CARD}: it is of the first card here",
     "hotkernel profile --tool ncu --cmd python softmax_candidate.py": _CARD,
     "hotkernel disasm triton-cache --kernel softmax": _CARD,
