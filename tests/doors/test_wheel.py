@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -30,7 +31,7 @@ def run(*argv: str | Path, cwd: Path = ROOT, stdin: str = "") -> str:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel that was made of it."""
-    pytest.importorskip("hatchling", reason="the extra `test` has it")
+    pytest.importorskip("hatch_fancy_pypi_readme", reason="the extra `test` has it, and hatchling")
     folder = tmp_path_factory.mktemp("built")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder)
     (sdist,) = folder.glob("*.tar.gz")
@@ -62,6 +63,16 @@ def test_the_wheel_holds_both_packages_and_all_that_they_read(built: Path) -> No
     assert wheel.name == f"hotkernel-{__version__}-py3-none-any.whl"
     assert sources <= names
     assert {name.split("/")[0] for name in names} == {"hotkernel", "hotkernel_contract", f"hotkernel-{__version__}.dist-info"}
+
+
+def test_every_link_of_the_readme_leads_somewhere_on_pypi_too(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    packed = zipfile.ZipFile(wheel)
+    metadata = packed.read(f"hotkernel-{__version__}.dist-info/METADATA").decode("utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", metadata)
+
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_the_installed_command_is_the_wheels_and_knows_its_tools(installed: Path) -> None:
