@@ -14,7 +14,7 @@ from hotkernel import __version__
 ROOT = Path(__file__).parents[2]
 ORIGINAL = "xinhuagu"  # owns the repository of hotkernel 0.1.1, which is named where credit is given
 VERSIONED = ("server.json", "gemini-extension.json", ".claude-plugin/plugin.json", ".claude-plugin/marketplace.json")
-OWNED = ("pyproject.toml", "README.md", "README_zh.md", "server.json", "docs/README.md", "docs/quickstart.md", "docs/faq.md", "docs/releasing.md")
+OWNED = ("pyproject.toml", "README.md", "README_zh.md", "server.json", "docs/quickstart.md", "docs/faq.md", "docs/releasing.md")
 _VERSION = re.compile(r'("version": )"[^"]*"')
 _OWNER = re.compile(rf"(io\.github\.|github\.com/|githubusercontent\.com/|marketplace add )(?!{ORIGINAL}/)[\w.-]+(/hotkernel\b)")
 
