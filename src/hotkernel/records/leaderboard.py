@@ -79,7 +79,7 @@ def row(logged: Logged) -> str:
         _mean(found.candidate),
         speedup_cell(logged),
         f"{found.ceiling_share_pct:.1f} %" if found.ceiling_share_pct is not None else UNKNOWN,
-        cell(found.assurance, 20),
+        cell(_assurance(logged), 40),
         _changed(record.note, logged.log),
         cell(found.timestamp[:10], 10),
         cell(record.commit, 12),
@@ -122,6 +122,12 @@ def _old_rows(superseded: Iterable[Superseded]) -> list[str]:
         ))
         for each in sorted(superseded, key=lambda each: (each.target, each.reason, each.log))
     ]
+
+
+def _assurance(logged: Logged) -> str:
+    """How well the judge was kept apart, and how many independent verifies came to the same verdict."""
+    kept = len(logged.confirmations)
+    return logged.record.comparison.assurance + (f", {logged.confirmed} of {kept} confirm" if kept else "")
 
 
 def _mean(measured: Measurement | None) -> str:
