@@ -15,7 +15,7 @@ SOURCES = Path(__file__).parents[2] / "src"
 SERVER, CONTRACT = SOURCES / "hotkernel", SOURCES / "hotkernel_contract"
 
 NOUNS = {"schema", "errors"}
-ROOMS = {"harness", "judge", "profilers", "machine", "records", "scaffold"}
+ROOMS = {"harness", "judge", "profilers", "machine", "plots", "records", "scaffold"}
 # What a part of src/hotkernel may import of src/hotkernel, itself left out. Imports point down this table.
 MAY_IMPORT = {
     # doors: translate, decide nothing
@@ -44,10 +44,10 @@ MAY_IMPORT = {
 # Whose third-party packages these are; everything else is the standard library's.
 MAY_USE = {
     "machine": {"pynvml", "ncu_report"},
-    "records": {"filelock", "platformdirs"},
+    "plots": {"matplotlib"},
+    "records": {"filelock", "jinja2", "markupsafe", "platformdirs"},
     "tools": {"filelock", "psutil"},
     "render": {"rich"},
-    "judge": {"PIL"},
     "mcp": {"anyio", "mcp", "mcp_types", "pydantic"},
     "mcp_server": {"anyio", "mcp"},
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -32,14 +34,39 @@ def baseline_files(base: Path, found: Comparison) -> dict[str, str]:
 
 
 def baseline_text(base: Path, record: Record) -> str | None:
-    """What the candidate replaces: the user's own files behind the baseline, else the baseline's file itself."""
-    files: Mapping[str, str] = record.baseline_files or baseline_files(base, record.comparison)
-    source = record.comparison.sources.get("baseline")
-    contract = source.name if source else ""
-    own = {name: text for name, text in files.items() if PurePosixPath(name.replace("\\", "/")).name != contract} or files
+    """What the candidate replaces: the user's own files behind the baseline, else a function in the baseline's own file.
+
+    None where the files are not at hand as they were, or where there are none: the baseline is a library's function.
+    """
+    own = _own_files(base, record)
     if len(own) == 1:
-        return next(iter(own.values()))
+        name, text = next(iter(own.items()))
+        return text if name != _contract(record) or _defines_a_function(text) else None
     return "\n".join(f"# {name}\n{text}" for name, text in own.items()) or None
+
+
+def library_function(base: Path, record: Record) -> str | None:
+    """The line that names it, where the baseline is a library's function and has no source of the user's."""
+    text = _own_files(base, record).get(_contract(record))
+    if text is None or _defines_a_function(text):
+        return None
+    return next((line.strip() for line in text.splitlines() if re.search(r"\bbaseline\s*=|\bas baseline\b", line)), None)
+
+
+def _own_files(base: Path, record: Record) -> Mapping[str, str]:
+    """By name: what the baseline loads beside its contract, else the contract itself."""
+    files: Mapping[str, str] = record.baseline_files or baseline_files(base, record.comparison)
+    named = {PurePosixPath(name.replace("\\", "/")).name: text for name, text in files.items()}
+    return {name: text for name, text in named.items() if name != _contract(record)} or named
+
+
+def _contract(record: Record) -> str:
+    source = record.comparison.sources.get("baseline")
+    return source.name if source else ""
+
+
+def _defines_a_function(text: str) -> bool:
+    return re.search(r"^\s*(def|class) ", text, re.MULTILINE) is not None
 
 
 def candidate_text(record: Record) -> str | None:
@@ -61,3 +88,9 @@ def change(before: str, old: str | None, after: str, new: str | None, *, limit: 
     if len(text) > limit:
         text, note = text[:limit].rpartition("\n")[0], f"cut after {limit} characters"
     return SourceChange(before, after, text, added, removed, note)
+
+
+def visible(text: str) -> str:
+    """`text` with what cannot be seen written as its number: a mark that turns the order of letters, say."""
+    return "".join(f"⟨U+{ord(sign):04X}⟩" if sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co")
+                   else sign for sign in text.replace("\r\n", "\n"))
