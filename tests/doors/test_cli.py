@@ -173,14 +173,17 @@ def read_until(descriptor: int, wanted: bytes, timeout_s: float = 20) -> bytes:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
-def test_progress_on_a_terminal_is_one_changing_line() -> None:
+def test_progress_on_a_terminal_is_a_bar_that_says_what_runs_and_leaves_nothing() -> None:
     ours, theirs = os.openpty()
     process = subprocess.Popen([sys.executable, SAMPLE_CLI, "wait", "--timeout", "1.2"], stderr=theirs,
-                               stdout=subprocess.DEVNULL)
+                               stdout=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"})
     try:
-        shown = read_until(ours, b"waiting 1/1")
-        assert shown.startswith(b"\r\x1b[Kwaiting 0/1")
-        assert b"\n" not in shown
+        gone = b"\x1b[?25h\r\x1b[1A\x1b[2K"  # the cursor is shown again, and the line erased
+        shown = read_until(ours, gone)
+        assert b"waiting" in shown
+        assert b"1/1" in shown
+        assert shown.count(b"\n") <= 1
+        assert shown.endswith(gone)
     finally:
         process.kill()
         process.wait(10)

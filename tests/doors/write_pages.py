@@ -108,7 +108,9 @@ def _tool(tool: Tool) -> str:
     hints = tool.listed.hints
     told = [word for word, holds in (("read-only", hints.read_only), ("idempotent", hints.idempotent),
                                      ("may overwrite", hints.destructive), ("runs your code", hints.open_world),
-                                     ("long", tool.listed.is_long), ("answers with an image", tool.listed.is_picture))
+                                     ("long", tool.listed.is_long),
+                                     ("in a terminal alone", tool.listed.is_for_people),
+                                     ("answers with an image", tool.listed.is_picture))
             if holds]
     head = f"\n## {tool.name}\n\n{tool.listed.title}" + (f" ({', '.join(told)}).\n" if told else ".\n")
     if not tool.parameters:

@@ -19,11 +19,15 @@ ROOMS = {"harness", "judge", "profilers", "machine", "plots", "records", "scaffo
 # What a part of src/hotkernel may import of src/hotkernel, itself left out. Imports point down this table.
 MAY_IMPORT = {
     # doors: translate, decide nothing
-    "cli": {"arguments", "install", "machine", "mcp_server", "render", "session", "tool", "tools", *NOUNS},
+    "cli": {"arguments", "completion", "exit_status", "install", "machine", "mcp_server", "progress", "render", "session",
+            "tool", "tools", *NOUNS},
+    "completion": {"arguments", "exit_status", "parameter", "tool", "tools", *NOUNS},
+    "progress": {"render", *NOUNS},
+    "exit_status": set(),
     "mcp_server": {"mcp", "tool", "tools"},
     "mcp": {"harness", "machine", "parameter", "records", "render", "session", "tool", "tools", *NOUNS},
     "install": {"records", *NOUNS},
-    "arguments": {"parameter", "tool", *NOUNS},
+    "arguments": {"exit_status", "parameter", "tool", *NOUNS},
     "render": NOUNS,
     # what a tool is
     "tool": {"parameter", *NOUNS},
@@ -47,6 +51,7 @@ MAY_USE = {
     "plots": {"matplotlib"},
     "records": {"filelock", "jinja2", "markupsafe", "platformdirs"},
     "tools": {"filelock", "psutil"},
+    "progress": {"rich"},
     "render": {"rich"},
     "mcp": {"anyio", "mcp", "mcp_types", "pydantic"},
     "mcp_server": {"anyio", "mcp"},

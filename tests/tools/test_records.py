@@ -20,7 +20,8 @@ from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Decision, RecordResult
 from hotkernel.schema.verdict import Measurement, VerdictKind
 from hotkernel.session import Session
-from hotkernel.tools.records import history, record
+from hotkernel.tools.history import history
+from hotkernel.tools.records import record
 
 
 def session(folder: Path) -> Session:

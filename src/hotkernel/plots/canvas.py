@@ -43,10 +43,12 @@ def paint(draw: Callable[[Any], None], sheet: Sheet, kind: Kind, *, name: str = 
     import matplotlib
     from matplotlib.figure import Figure
 
-    settings = {"font.size": sheet.font_pt, "font.family": "DejaVu Sans", "svg.fonttype": "none", "svg.hashsalt": name,
-                "text.parse_math": False, "axes.unicode_minus": True, "axes.formatter.use_mathtext": False,
-                "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "text.color": INK,
-                "grid.color": FAINT, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False}
+    settings: dict[Any, Any] = {
+        "font.size": sheet.font_pt, "font.family": "DejaVu Sans", "svg.fonttype": "none", "svg.hashsalt": name,
+        "text.parse_math": False, "axes.formatter.use_mathtext": False, "axes.axisbelow": True,
+        "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "text.color": INK,
+        "grid.color": FAINT, "axes.spines.top": False, "axes.spines.right": False,
+    }
     content = io.BytesIO()
     with _RC, matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a name may hold letters that the font has not: the reader's has

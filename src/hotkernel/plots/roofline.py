@@ -65,8 +65,8 @@ def bandwidths(attempts: Sequence[Attempt], baseline_gbps: float | None, peak_gb
                sheet: Sheet, kind: Kind, *, name: str = "bandwidth") -> bytes:
     """What each attempt reached of the card's bandwidth, where flops are not known and memory is the roof that counts."""
     timed = [each for each in attempts if each.gbps is not None][-BARS:]
-    rows = [("baseline", baseline_gbps, BEST)] if baseline_gbps else []
-    rows += [(f"#{each.number}", each.gbps, VERDICT[each.verdict.value]) for each in timed]
+    rows: list[tuple[str, float, str]] = [("baseline", baseline_gbps, BEST)] if baseline_gbps else []
+    rows += [(f"#{each.number}", each.gbps, VERDICT[each.verdict.value]) for each in timed if each.gbps]
 
     def draw(axes: Any) -> None:
         axes.set_xlabel("GB/s that one call reads and writes")

@@ -17,6 +17,6 @@ def render(page: Page, pictures: Mapping[str, Sequence[Picture]]) -> str:
 
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES, encoding="utf-8"), autoescape=True,
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    style = Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    drawn = {key: [(each, Markup(each.svg)) for each in some] for key, some in pictures.items()}  # noqa: S704 - drawn by us
+    style = Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))
+    drawn = {key: [(each, Markup(each.svg)) for each in some] for key, some in pictures.items()}
     return environment.get_template("report.html").render(page=page, style=style, pictures=drawn)

@@ -39,7 +39,7 @@ def sections(shelf: Shelf, base: Path, chosen: Sequence[Logged]) -> tuple[Sectio
     for each in shelf.records:
         groups.setdefault(place(each), []).append(each)
     logs = {each.log for each in chosen}
-    found = []
+    found: list[Section] = []
     for place_of, group in sorted(groups.items()):
         numbered = [(number, each) for number, each in enumerate(group, 1) if each.log in logs]
         if numbered:
@@ -104,7 +104,8 @@ def _headline(found: Comparison | None) -> str:
         took, takes = figures.duration(found.baseline.mean_ms), figures.duration(found.candidate.mean_ms)
         said += f": one call takes {takes}, where the baseline takes {took}"
     if found.ceiling_share_pct is not None:
-        said += f". That is {figures.percent(found.ceiling_share_pct)} of the memory bandwidth that this card was measured to reach"
+        share = figures.percent(found.ceiling_share_pct)
+        said += f". That is {share} of the memory bandwidth that this card was measured to reach"
     return said + (". " + SELF_REPORTED.capitalize() if found.self_reported else "") + "."
 
 
@@ -144,7 +145,8 @@ def _details(shelf: Shelf, logged: Logged) -> Iterable[tuple[str, str]]:
     for side, measured in (("Baseline", found.baseline), ("Candidate", found.candidate), ("Best so far", found.incumbent)):
         if measured:
             spread = f" ± {figures.duration(measured.std_ms)}" if measured.std_ms is not None else ""
-            yield f"{side}, one call", f"{figures.duration(measured.mean_ms)}{spread} (mean and standard deviation of {measured.n})"
+            mean = figures.duration(measured.mean_ms)
+            yield f"{side}, one call", f"{mean}{spread} (mean and standard deviation of {measured.n})"
     if found.speedup_over_incumbent is not None:
         yield "Against the best so far", figures.times(found.speedup_over_incumbent)
     for check in found.checks:
@@ -225,13 +227,13 @@ def _why(found: Difference) -> Why:
 def _machine(found: Comparison) -> Iterable[tuple[str, str]]:
     """Where it was measured and with what; what is unknown is said to be."""
     versions = found.versions
-    before, after = found.gpu_before, found.gpu_after
+    states = [each for each in (found.gpu_before, found.gpu_after) if each is not None]
     facts: Pairs = (
         ("Card", _card(found)),
         ("Driver", found.driver or ""),
         ("Power limit", figures.watts(found.power_limit_w)),
-        ("SM clock before and after", _both(before and before.sm_clock_mhz, after and after.sm_clock_mhz, "MHz")),
-        ("Temperature before and after", _both(before and before.temperature_c, after and after.temperature_c, "°C")),
+        ("SM clock before and after", _both([each.sm_clock_mhz for each in states], "MHz")),
+        ("Temperature before and after", _both([each.temperature_c for each in states], "°C")),
         ("Inputs", ", ".join(f"{name}: {'×'.join(map(str, shape))}" for name, shape in found.shapes.items())),
         ("Data type", (found.dtype or "").removeprefix("torch.")),
         ("Bytes that one call must move", figures.significant(found.roofline_inputs.get("min_bytes"))),
@@ -248,7 +250,7 @@ def _machine(found: Comparison) -> Iterable[tuple[str, str]]:
         yield name, plain(said, 200) or figures.UNKNOWN
 
 
-def _both(before: float | None, after: float | None, unit: str) -> str:
-    if before is None and after is None:
+def _both(values: Sequence[float | None], unit: str) -> str:
+    if not any(values):
         return ""
-    return " and ".join(figures.UNKNOWN if each is None else f"{each:g} {unit}" for each in (before, after))
+    return " and ".join(figures.UNKNOWN if each is None else f"{each:g} {unit}" for each in values)

@@ -83,7 +83,7 @@ def change(before: str, old: str | None, after: str, new: str | None, *, limit: 
     lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), before, after, lineterm="", n=CONTEXT_LINES))
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
-    text = "\n".join(lines)
+    text = visible("\n".join(lines))
     note = "" if lines else "the two are the same, line by line"
     if len(text) > limit:
         text, note = text[:limit].rpartition("\n")[0], f"cut after {limit} characters"

@@ -241,8 +241,10 @@ class ShowResult:
     ceiling_share_pct: float | None
     why: str | None  # what the profiles say
     against: HistoryEntry | None
-    change: SourceChange | None  # from `against` to this one
-    source: str | None  # of the candidate, where nothing is held against it
+    text: str | None  # the candidate's source; with `against` a unified diff from that one's to this one's
+    added: int | None = None  # lines, in a diff
+    removed: int | None = None
+    note: str = ""  # where there is no text or it was cut, why
     figures: tuple[Figures, ...] = ()  # of the two records, where one is held against another
     confirmations: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -28,13 +28,12 @@ _REFUSED = (VerdictKind.INCORRECT, VerdictKind.INVALID)
 def audit(
     session: Session,
     target: Annotated[str, "one target's name; empty: all"] = "",
-    run: Annotated[str, "a log or a comparison's id: verify this row again from its kept source"] = "",
-    cwd: Annotated[str, "folder that holds results/ and LEADERBOARD.md (default: the working root)"] = "",
+    run: Annotated[str, "a log or id: verify this row again from its kept source"] = "",
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> AuditResult:
     """Hold the board to its evidence: name each log whose verdict, times, source copy or row is not what the evidence proves.
 
-    A log keeps everything that its verdict was made of, so anybody can ask again; nothing is changed or repaired.
-    `run` measures one row once more, with fresh processes and inputs, and says whether it holds.
+    Nothing is changed. `run` measures one row once more, and says whether it holds.
     """
     if target:
         store.check_target(target)
@@ -65,7 +64,8 @@ def _audited(session: Session, base: Path, logged: Logged) -> AuditedLog:
     verdict = _proved(found)
     problems = [*_of_verdict(found, verdict), *_of_copy(base, logged), *_of_saved(session, found)]
     for number, each in enumerate(logged.confirmations, 1):
-        problems += [f"confirmation {number}: {problem}" for problem in (*_of_verdict(each, _proved(each)), *_of_source(found, each))]
+        wrong = (*_of_verdict(each, _proved(each)), *_of_source(found, each))
+        problems += [f"confirmation {number}: {problem}" for problem in wrong]
     return AuditedLog(logged.log, logged.record.target, found.id, found.verdict, verdict.kind if verdict else None,
                       tuple(problems))
 

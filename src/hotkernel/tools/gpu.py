@@ -40,7 +40,7 @@ NAME_LIMIT = 60
 PLOT = Sheet(9.6, 6.0, 11.0)
 UUID = re.compile("(GPU|MIG)-")
 OS_RELEASE = Path("/proc/sys/kernel/osrelease")
-CARD_HELP = "a card: a key such as h200 or rtx5090, a driver's name, a number or a uuid (default: the first here)"
+CARD_HELP = "a card: h200, rtx5090, a driver's name, a number or a uuid (default: the first here)"
 Dtype = Annotated[str, Choices(*DTYPES), "what is computed in"]
 Measured = Annotated[float | None, "measured bandwidth in GB/s (default: the saved calibration's)"]
 
@@ -256,8 +256,8 @@ def _sides(session: Session, comparison_id: str) -> list[PlottedKernel]:
 
 
 def _painted(roofs: Roofline, placed: Sequence[PlottedKernel], format: Literal["png", "svg"]) -> bytes:
-    labelled = [dataclasses.replace(each, name=f"{markdown.plain(each.name, NAME_LIMIT)}: {each.ms:.4g} ms, {plots.tflops(each):.3g} TFLOP/s")
-                for each in placed]
+    labelled = [dataclasses.replace(each, name=f"{markdown.plain(each.name, NAME_LIMIT)}: {each.ms:.4g} ms, "
+                                               f"{plots.tflops(each):.3g} TFLOP/s") for each in placed]
     try:
         return plots.roofline(roofs, labelled, PLOT, format, title=f"{roofs.gpu}, {roofs.dtype}")
     except ValueError as error:

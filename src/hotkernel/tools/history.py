@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ BASELINE = "baseline"
 def history(
     session: Session,
     target: Annotated[str, "one target's name; empty: all"] = "",
-    cwd: Annotated[str, "folder that holds results/ (default: the working root)"] = "",
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> HistoryResult:
     """What was tried so far and what came of it, the newest last: read it before trying the same again."""
     if target:
@@ -49,9 +50,9 @@ def history(
 
 def show(
     session: Session,
-    run: Annotated[str, "a log or its comparison's id, as history gives them"],
-    against: Annotated[str, "another one, or `baseline`: then the diff of the sources from that one to `run`"] = "",
-    cwd: Annotated[str, "folder that holds results/ (default: the working root)"] = "",
+    run: Annotated[str, "a log or its id, as history gives them"],
+    against: Annotated[str, "another, or `baseline`: the diff from its source to this one's"] = "",
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> ShowResult:
     """One record: what was tried, what came of it, its source; or how it differs from another."""
     base = session.folder(cwd)
@@ -64,6 +65,8 @@ def show(
         change = sources.change(other.log, sources.candidate_text(other.record), logged.log, text, limit=TEXT_LIMIT)
     elif against:
         change = sources.change(BASELINE, sources.baseline_text(base, kept), logged.log, text, limit=TEXT_LIMIT)
+        if change.text is None and (library := sources.library_function(base, kept)):
+            change = replace(change, note=f"the baseline is a library's function: {library}")
     return ShowResult(
         entry=entries.entry(shelf, logged),
         advice=entries.sentence(entries.advice_of(shelf, logged)),
@@ -72,10 +75,12 @@ def show(
         why=markdown.plain(kept.why.why, 600) if kept.why else None,
         against=entries.entry(shelf, other) if other else None,
         figures=_figures(other, logged) if other else (),
-        change=change,
-        source=text[:TEXT_LIMIT] if text and change is None else None,
+        text=change.text if change else sources.visible(text[:TEXT_LIMIT]) if text else None,
+        added=change.added if change else None,
+        removed=change.removed if change else None,
+        note=change.note if change else "",
         confirmations=tuple(f"{each.id}: {each.verdict}, {each.reason}" for each in logged.confirmations),
-        warnings=tuple(_warnings(logged, other, text)),
+        warnings=tuple(_warnings(logged, other, None if change else text)),
     )
 
 

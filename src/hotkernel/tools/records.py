@@ -37,9 +37,9 @@ def record(
     verify_result: Annotated[dict[str, Any] | str, "what verify answered, or its id; the numbers are verify's own"],
     note: Annotated[str, "what changed, in one line"] = "",
     who: Annotated[str, "who honestly made the change"] = "",
-    why: Annotated[dict[str, Any] | None, "what explain answered with `against`: why it won"] = None,
-    confirm: Annotated[int, "then measure the row so often again, apart; kept with it, they select nothing", Bounds(0, 10)] = 0,
-    cwd: Annotated[str, "folder that holds results/ and LEADERBOARD.md (default: the working root)"] = "",
+    why: Annotated[dict[str, Any] | None, "explain's answer with `against`: why it won"] = None,
+    confirm: Annotated[int, "independent repeats to measure and keep with the row", Bounds(0, 10)] = 0,
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> RecordResult:
     """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert.
 
@@ -156,8 +156,7 @@ def _redraw(base: Path, logged: Logged) -> tuple[Path, Shelf]:
 
 def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool,
             warnings: tuple[str, ...]) -> RecordResult:
-    found, advised = logged.record.comparison, entries.advice_of(shelf, logged)
-    copy = entries.copy_path(logged)
+    found, advised, copy = logged.record.comparison, entries.advice_of(shelf, logged), entries.copy_path(logged)
     best, all_time = shelf.of(advised.best_id or ""), advice.all_time_best(shelf.records, logged)
     return RecordResult(
         log=str(base / logged.log),
@@ -189,10 +188,8 @@ def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool
         all_time_best_candidate_ms=_candidate_ms(all_time),
         all_time_best_log=all_time.log if all_time else None,
         all_time_best_note=ALL_TIME_BEST_NOTE,
-        confirmations=len(logged.confirmations),
-        confirmed=logged.confirmed,
-        rows=len(shelf.records),
-        superseded_rows=len(shelf.superseded),
+        confirmations=len(logged.confirmations), confirmed=logged.confirmed,
+        rows=len(shelf.records), superseded_rows=len(shelf.superseded),
         skipped=entries.skipped(shelf),
         skipped_total=len(shelf.skipped),
         warnings=warnings,

@@ -41,32 +41,31 @@ class _Plot:
 
 def report(
     session: Session,
-    target: Annotated[str, "one target's name; empty: all"] = "",
-    run: Annotated[str, "one record alone: its log or its comparison's id", Alias("id")] = "",
+    target: Annotated[str, "a target's name, or one record's log or id; empty: all", Alias("run", "id")] = "",
     out: Annotated[str, "the page's file"] = "report.html",
-    png: Annotated[bool, "write its plots as PNG beside it, too"] = False,
-    cwd: Annotated[str, "folder that holds results/ (default: the working root)"] = "",
+    png: Annotated[bool, "its plots as PNG beside it, too"] = False,
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> ReportResult:
-    """Write the records as one HTML page for people: attempts in time, roofline, the best one's source, machine."""
-    if target:
-        store.check_target(target)
+    """Write the records as one HTML page for people: attempts, roofline, the best one's source, machine."""
     base = session.folder(cwd)
     shelf = store.read(base)
-    chosen = [find(shelf, run, base)] if run else [each for each in shelf.records if target in ("", each.record.target)]
+    chosen = [each for each in shelf.records if target in ("", each.record.target)]
+    is_single = not chosen and target != ""
+    if is_single:
+        chosen = [find(shelf, target, base)]
     if not chosen:
-        raise ToolError(f"nothing is recorded{' of ' + target if target else ''} under {base / store.RESULTS}",
-                        fix="record a verdict first, or give cwd")
+        raise ToolError(f"nothing is recorded under {base / store.RESULTS}", fix="record a verdict first, or give cwd")
     session.progress("reading the records", None, None)
     shown = page_sections.sections(shelf, base, chosen)
     plots = {section.key: _plots(section, [each for each in chosen if each.log in {row.log for row in section.rows}])
              for section in shown}
     path = session.path(out, cwd=cwd or None)
     drawn, pictures, warnings = _drawn(session, plots, path if png else None)
-    old = () if run else tuple(each for each in page_sections.superseded(shelf) if target in ("", each.target))
+    old = tuple(each for each in page_sections.superseded(shelf) if target in ("", each.target))
     text = page.render(Page(
-        title=_title(run, target, chosen), is_single=bool(run), version=__version__, folder=markdown.plain(base.name, 80),
+        title=_title(is_single, target, chosen), is_single=is_single, version=__version__, folder=markdown.plain(base.name, 80),
         made=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC", sections=shown, superseded=old,
-        skipped=() if run else tuple((each.path, each.reason) for each in entries.skipped(shelf)), warnings=tuple(warnings),
+        skipped=() if is_single else tuple((each.path, each.reason) for each in entries.skipped(shelf)), warnings=tuple(warnings),
     ), drawn)
     content = text.encode("utf-8", "replace")
     files.write_whole(path, content)
@@ -74,8 +73,8 @@ def report(
                         tuple(pictures), tuple(warnings))
 
 
-def _title(run: str, target: str, chosen: Sequence[Logged]) -> str:
-    if run:
+def _title(is_single: bool, target: str, chosen: Sequence[Logged]) -> str:
+    if is_single:
         return f"{chosen[0].record.target}: one attempt"
     return f"{target}: every attempt" if target else "GPU kernels: what was tried, and what is faster"
 

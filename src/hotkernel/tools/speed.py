@@ -58,8 +58,8 @@ def verify(
 ) -> VerifyResult:
     """Judge a candidate against its baseline: faster, slower, inconclusive, incorrect or invalid, with the reason.
 
-    A target's candidate is not asked: fresh secret inputs for every call, every output checked, the clock outside, pairs of
-    fresh processes, a gain confirmed on new ones. Scripts that print their times are compared too, as self_reported.
+    A candidate is not asked: fresh secret inputs for every call, every output checked, the clock outside, pairs of fresh
+    processes, a gain confirmed on new ones. Scripts that print their times are compared as self_reported.
     Keep the id: `record` takes the numbers from it.
     """
     began = time.monotonic()
