@@ -53,7 +53,8 @@ def ticks(low: float, high: float) -> list[float]:
         step = next(step for step in (0.02, 0.05, 0.1, 0.2, 0.5) if (high - low) / step <= 7)
         return [round(step * number, 4) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    fine = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    digits = (1, 1.5, 2, 3, 5, 7) if high / low < 12 else (1, 2, 5)
+    fine = [digit * 10.0**decade for decade in decades for digit in digits]
     coarse = fine if high / low < 1000 else [10.0**decade for decade in decades]
     return [tick for tick in coarse if low <= tick <= high]
 
