@@ -77,6 +77,31 @@ def test_the_exit_status_is_the_verdict(verdict: str, status: int) -> None:
     assert run("verify", verdict).returncode == status
 
 
+def test_a_requirement_is_met_or_the_status_says_what_it_is_instead() -> None:
+    unmet, met = run("verify", "slower", "--require", "not-slower"), run("verify", "faster", "--require", "faster")
+
+    assert (unmet.returncode, unmet.stderr) == (11, "required not-slower: not met, it is slower\n")
+    assert (met.returncode, met.stderr) == (0, "required faster: met\n")
+    assert run("verify", "faster", "--require", "quicker").returncode == 2
+    assert run("echo", "hi", "--require", "faster").returncode == 2  # verify's alone
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
+@pytest.mark.parametrize("no_colour", [False, True])
+def test_colours_are_for_a_terminal_that_wants_them(no_colour: bool) -> None:
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **({"NO_COLOR": "1"} if no_colour else {})}
+    try:
+        subprocess.run([sys.executable, SAMPLE_CLI, "verify", "faster"], stdout=theirs, stderr=subprocess.DEVNULL,
+                       env=environment, timeout=30, check=True)
+        shown = read_until(ours, b"faster\x1b[0m", 2)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (b"\x1b[1;32mfaster" in shown) != no_colour
+    assert b"\x1b[" not in run("verify", "faster").stdout.encode()
+
+
 def test_an_error_says_what_happened_and_what_to_do() -> None:
     finished = run("refuse")
     assert finished.returncode == 1

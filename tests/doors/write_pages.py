@@ -15,7 +15,8 @@ MADE_BY = "<!-- written by tests/doors/write_pages.py; change the code, not this
 
 _TOOLS_HEAD = """# The tools
 
-Every tool is there twice: for an agent over MCP, and in a terminal as `hotkernel NAME`.
+Every tool is there twice: for an agent over MCP, and in a terminal as `hotkernel NAME`; one that says so is there for
+people alone.
 Names, arguments, defaults and words are the same; in a terminal `_` is written `-`, required arguments may be given by
 position, `--json` prints the whole result, and what follows `--` is passed on to the script.
 null means unknown, never zero.

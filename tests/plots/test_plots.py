@@ -60,6 +60,10 @@ def test_kernels_that_lie_on_each_other_share_one_label():
     frame = roofline_plot.Frame.around(roofs_of(H200, None, None, "bf16"), [*KERNELS, *close])
 
     assert [len(group) for group in roofline_plot.grouped([*KERNELS, *close], frame)] == [1, 4, 1]
+    many = [PlottedKernel(f"#{number}", 2.7e8, 1.34e8, 0.037) for number in range(20)]
+    told = texts(roofline_plot.roofline(roofs_of(H200, None, None, "bf16"), many, SHEET, "svg"))
+    assert any("#0, #1, #2" in text for text in told)
+    assert any("and 12 more" in text for text in told)
 
 
 def test_without_a_roof_there_is_no_roofline():

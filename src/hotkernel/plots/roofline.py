@@ -14,7 +14,7 @@ from hotkernel.schema.roofline import PlottedKernel, Roofline
 
 DECADES_LEFT, DECADES_RIGHT = 2.0, 1.3  # of the ridge, that are always shown
 APART = 0.06  # of the axes' height: kernels closer than this share one label
-LABEL_LIMIT, LABEL_LINE = 400, 44
+NAMED, LABEL_LINE = 8, 44  # kernels that one label names, and characters of its line
 BARS = 30  # bandwidths shown, the newest
 
 
@@ -56,7 +56,7 @@ def roofline(roofs: Roofline, kernels: Sequence[PlottedKernel], sheet: Sheet, ki
             axes.set_title(title, loc="left")
         _roofs(axes, roofs, frame)
         for group in grouped(kernels, frame):
-            _dots(axes, group, frame)
+            _dots(axes, sorted(group, key=kernels.index), frame)
 
     return paint(draw, sheet, kind, name=name)
 
@@ -117,9 +117,10 @@ def _roofs(axes: Any, roofs: Roofline, frame: Frame) -> None:
 
 
 def _dots(axes: Any, group: Sequence[PlottedKernel], frame: Frame) -> None:
-    x, y = group[0].flops / group[0].bytes, tflops(group[-1])
+    x, y = group[0].flops / group[0].bytes, max(map(tflops, group))
     axes.plot([each.flops / each.bytes for each in group], [tflops(each) for each in group], "o", color=INK, markersize=5)
-    label = "\n".join(textwrap.wrap(", ".join(each.name for each in group)[:LABEL_LIMIT], LABEL_LINE))
+    more = f" and {len(group) - NAMED} more" if len(group) > NAMED else ""
+    label = "\n".join(textwrap.wrap(", ".join(each.name for each in group[:NAMED]) + more, LABEL_LINE))
     right = math.sqrt(frame.x[0] * frame.x[1]) > x
     axes.annotate(label, (x, y), (8 if right else -8, -3), textcoords="offset points", fontsize="small",
                   ha="left" if right else "right", va="top", annotation_clip=True)

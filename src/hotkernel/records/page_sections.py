@@ -13,7 +13,7 @@ from hotkernel.records.store import Shelf
 from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.explanation import Difference
 from hotkernel.schema.page import Diff, DiffLine, OldRow, Pairs, Row, Section, Why
-from hotkernel.schema.record import Logged, Record
+from hotkernel.schema.record import Advice, Logged, Record
 from hotkernel.schema.report import Attempt
 from hotkernel.schema.verdict import Check, VerdictKind
 
@@ -57,7 +57,8 @@ def superseded(shelf: Shelf) -> tuple[OldRow, ...]:
 def _section(shelf: Shelf, base: Path, key: str, place: tuple[str, str, bool], group: Sequence[Logged],
              numbered: Sequence[tuple[int, Logged]]) -> Section:
     target, card, is_verified = place
-    rows = tuple(_row(shelf, each, number) for number, each in numbered)
+    advised = {each.log: entries.advice_of(shelf, each) for _, each in numbered}
+    rows = tuple(_row(each, number, advised[each.log]) for number, each in numbered)
     winner = _winner(group) if len(numbered) == len(group) else numbered[0][1]
     best = next((row for row in rows if winner and row.log == plain(winner.log, 300)), None)
     shown = winner or group[-1]
@@ -65,7 +66,7 @@ def _section(shelf: Shelf, base: Path, key: str, place: tuple[str, str, bool], g
         key=key, target=target, card=plain(card, 80), is_verified=is_verified,
         headline=_headline(shown.record.comparison if winner else None),
         counts=_counts([each.record.comparison.verdict for _, each in numbered]),
-        best=best, rows=rows, tries=tuple(_attempt(shelf, each, number) for number, each in numbered),
+        best=best, rows=rows, tries=tuple(_attempt(each, number, advised[each.log]) for number, each in numbered),
         diff=_diff(base, winner.record, best.number if best else 1) if winner else None,
         why=_why(winner.record.why) if winner and winner.record.why else None,
         machine=tuple(_machine(shown.record.comparison)))
@@ -118,7 +119,7 @@ def _counts(verdicts: Sequence[VerdictKind]) -> str:
 # Rows -----------------------------------------------------------------------------------------------------------------
 
 
-def _row(shelf: Shelf, logged: Logged, number: int) -> Row:
+def _row(logged: Logged, number: int, advised: Advice) -> Row:
     kept, found = logged.record, logged.record.comparison
     is_shown = found.verdict in (VerdictKind.FASTER, VerdictKind.SLOWER, VerdictKind.INCONCLUSIVE)
     return Row(
@@ -127,9 +128,9 @@ def _row(shelf: Shelf, logged: Logged, number: int) -> Row:
         speedup=figures.short_speedup(found.speedup, found.interval_99) if is_shown else figures.UNKNOWN,
         baseline=_mean(found, "baseline"), candidate=_mean(found, "candidate"), share=figures.percent(found.ceiling_share_pct),
         note=plain(kept.note, 300) or "(no note)", who=plain(kept.who, 80) or figures.UNKNOWN,
-        decision=entries.advice_of(shelf, logged).decision.value, reason=plain(found.reason, 600),
+        decision=advised.decision.value, reason=plain(found.reason, 600),
         confirmed=f"{logged.confirmed} of {len(logged.confirmations)}" if logged.confirmations else "",
-        log=plain(logged.log, 300), details=tuple(_details(shelf, logged)))
+        log=plain(logged.log, 300), details=tuple(_details(logged, advised)))
 
 
 def _mean(found: Comparison, side: str) -> str:
@@ -137,11 +138,11 @@ def _mean(found: Comparison, side: str) -> str:
     return figures.duration(measured.mean_ms) if measured else figures.UNKNOWN
 
 
-def _details(shelf: Shelf, logged: Logged) -> Iterable[tuple[str, str]]:
+def _details(logged: Logged, advised: Advice) -> Iterable[tuple[str, str]]:
     """Everything else that a reader may ask of an attempt."""
     kept, found = logged.record, logged.record.comparison
     yield "Why this verdict", plain(found.reason, 600) + (f" (rule: {plain(found.rule, 60)})" if found.rule else "")
-    yield "What to do with it", plain(entries.sentence(entries.advice_of(shelf, logged)), 400)
+    yield "What to do with it", plain(entries.sentence(advised), 400)
     for side, measured in (("Baseline", found.baseline), ("Candidate", found.candidate), ("Best so far", found.incumbent)):
         if measured:
             spread = f" ± {figures.duration(measured.std_ms)}" if measured.std_ms is not None else ""
@@ -166,11 +167,11 @@ def _checked(check: Check) -> str:
     return said + (f": {plain(check.detail, 300)}" if check.detail else "")
 
 
-def _attempt(shelf: Shelf, logged: Logged, number: int) -> Attempt:
+def _attempt(logged: Logged, number: int, advised: Advice) -> Attempt:
     found = logged.record.comparison
     moved = found.roofline_inputs.get("min_bytes")
     gbps = moved / found.candidate.mean_ms / 1e6 if moved and found.candidate and found.candidate.mean_ms > 0 else None
-    return Attempt(number, found.verdict, found.speedup, found.interval_99, entries.advice_of(shelf, logged).keep, gbps)
+    return Attempt(number, found.verdict, found.speedup, found.interval_99, advised.keep, gbps)
 
 
 # Sources and profiles -------------------------------------------------------------------------------------------------

@@ -64,6 +64,9 @@ def record(
         warnings = (*warnings, "this row was recorded before, so `why` was not added to it")
     if confirm:
         logged, board, shelf = _confirm(session, base, state, logged, confirm, cwd)
+    if logged.confirmed < len(logged.confirmations):
+        warnings = (*warnings, f"{logged.confirmed} of {len(logged.confirmations)} independent repeats came to this row's "
+                               "verdict: show says what the others found")
     return _result(base, board, shelf, logged, existed, warnings)
 
 

@@ -123,22 +123,21 @@ def _under_the_roof(section: Section, logged: Sequence[Logged], newest: Comparis
     """The roofline where the target says its flops, else the share of the bandwidth; nothing where no roof is known."""
     moved, flops = newest.roofline_inputs.get("min_bytes"), newest.roofline_inputs.get("flops")
     roofs = _roofs([each.record.comparison for each in logged], newest, moved)
-    if not moved or newest.baseline is None or (roofs is None and newest.device != "cpu"):
+    if not moved or newest.baseline is None or roofs is None:
         return None
-    if roofs is not None and flops and roofs.peak_tflops and roofs.peak_bandwidth_gbps:
+    if flops and roofs.peak_tflops and roofs.peak_bandwidth_gbps:
         times = [("baseline", newest.baseline.mean_ms)]
         times += [(f"#{each.number}", moved / each.gbps / 1e6) for each in section.tries if each.gbps]
         kernels = [PlottedKernel(label, flops, moved, ms) for label, ms in times if ms > 0]
         return _Plot(f"{name}-roofline", "Roofline.",
                      "No kernel can be above the lines: on the slope memory is the limit, on the flat part arithmetic. "
-                     "Each attempt stands under its number.",
+                     "Each attempt stands under its number, and those close together under one label.",
                      lambda kind, key: roofline(roofs, kernels, SMALL, kind, name=key))
     baseline_gbps = moved / newest.baseline.mean_ms / 1e6
-    peak, measured = (roofs.peak_bandwidth_gbps, roofs.measured_bandwidth_gbps) if roofs else (None, None)
+    peak, measured = roofs.peak_bandwidth_gbps, roofs.measured_bandwidth_gbps
     return _Plot(f"{name}-roofline", "How near the memory's limit.",
                  "How many bytes a second each attempt moves, beside what the card can. The target does not say how much "
-                 "arithmetic it does, so this stands in the place of a roofline." if roofs else
-                 "How many bytes a second each attempt moves.",
+                 "arithmetic it does, so this stands in the place of a roofline.",
                  lambda kind, key: bandwidths(section.tries, baseline_gbps, peak, measured, SMALL, kind, name=key))
 
 
