@@ -39,7 +39,7 @@ _COLOURS = {"faster": "bold green", "slower": "bold yellow", "inconclusive": "bo
 _PROSE = ("text", "reason", "fix", "message", "note", "advice", "detail")
 _FOLDED = (*_PROSE, "before", "after", "log")
 # What a reader looks for first, where a result has it.
-_FIRST = ("status", "job", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
+_FIRST = ("status", "job", "overall", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
           "attainable_ms_measured", "mean_ms", "std_ms", "min_ms", "path", "report", "log", "message")
 
 
@@ -93,8 +93,8 @@ def _said(console: Console, prefix: str, name: str, value: str) -> None:
 
 def number(value: float) -> str:
     """A number as a person reads it: five significant digits, no exponent where none is needed."""
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
+        return f"{value:.0f}"
     return f"{value:.5g}" if abs(value) < 1e15 else f"{value:.4e}"
 
 

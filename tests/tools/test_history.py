@@ -12,8 +12,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "records"))
 from record_makers import compared, recorded
 
+from hotkernel import tools
 from hotkernel.errors import ToolError
+from hotkernel.mcp import answers
 from hotkernel.records import confirmations, pins, store
+from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Logged
 from hotkernel.session import Session
 from hotkernel.tools.history import history, show
@@ -41,7 +44,7 @@ def test_history_says_what_was_tried_what_came_of_it_and_why(session):
     found = history(session, "rms")
 
     assert [(each.note, each.verdict.value, each.decision.value) for each in found.entries] == [
-        ("vector loads", "faster", "keep"), ("skip the tail", "incorrect", "revert"), ("more warps", "inconclusive", "revert")]
+        ("more warps", "inconclusive", "revert"), ("skip the tail", "incorrect", "revert"), ("vector loads", "faster", "keep")]
     assert (found.won, found.lost, found.total) == (1, 2, 3)
     assert found.entries[1].reason == "it is incorrect"
 
@@ -50,7 +53,7 @@ def test_what_was_superseded_is_history_too(session):
     supersede(session, "rms", "baseline changed", run="20261130-140001.json")
     found = history(session, "rms")
 
-    assert [each.note for each in found.entries] == ["vector loads", "more warps"]
+    assert [each.note for each in found.entries] == ["more warps", "vector loads"]
     assert [(each.note, each.verdict, each.reason) for each in found.superseded] == [
         ("skip the tail", "incorrect", "baseline-changed")]
     assert found.superseded_total == 1
@@ -125,3 +128,13 @@ def test_superseding_nothing_is_refused_and_moves_nothing(session, target, reaso
         supersede(session, target, reason, run=run)
 
     assert len(store.read(session.root).records) == 3
+
+
+def test_an_agent_with_little_room_is_told_of_the_newest_tries(session):
+    for number in range(3, 60):
+        keep(session, number, "slower", 0.9, f"try {number}")
+    told, _ = answers._fit(tools.find("history", tools.LISTED), to_plain(history(session, "rms")), session.root)
+
+    assert told["truncated"]
+    assert told["entries"][0]["note"] == "try 59"
+    assert len(told["entries"]) > 10

@@ -142,7 +142,7 @@ def _details(logged: Logged, advised: Advice) -> Iterable[tuple[str, str]]:
     """Everything else that a reader may ask of an attempt."""
     kept, found = logged.record, logged.record.comparison
     yield "Why this verdict", plain(found.reason, 600) + (f" (rule: {plain(found.rule, 60)})" if found.rule else "")
-    yield "What to do with it", plain(entries.sentence(advised), 400)
+    yield "What was advised", plain(entries.sentence(advised), 400)
     for side, measured in (("Baseline", found.baseline), ("Candidate", found.candidate), ("Best so far", found.incumbent)):
         if measured:
             spread = f" ± {figures.duration(measured.std_ms)}" if measured.std_ms is not None else ""

@@ -194,7 +194,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class HistoryResult:
-    """What was tried, the newest last."""
+    """What was tried, the newest first: what a client has no room for is the oldest."""
 
     entries: tuple[HistoryEntry, ...]
     total: int

@@ -24,7 +24,7 @@ def history(
     target: Annotated[str, "one target's name; empty: all"] = "",
     cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> HistoryResult:
-    """What was tried so far and what came of it, the newest last: read it before trying the same again."""
+    """What was tried so far and what came of it, the newest first: read it before trying the same again."""
     if target:
         store.check_target(target)
     base = session.folder(cwd)
@@ -34,13 +34,13 @@ def history(
     apart = [each for each in shelf.superseded if target in ("", each.target)]
     won = sum(each is Decision.KEEP for each in decisions)
     return HistoryResult(
-        entries=tuple(entries.entry(shelf, each) for each in mine[-HISTORY_LIMIT:]),
+        entries=tuple(entries.entry(shelf, each) for each in reversed(mine[-HISTORY_LIMIT:])),
         total=len(mine),
         truncated=len(mine) > HISTORY_LIMIT,
         targets=tuple(sorted({each.record.target for each in shelf.records})),
         won=won,
         lost=len(mine) - won,
-        superseded=tuple(map(entries.superseded, apart[-SUPERSEDED_LIMIT:])),
+        superseded=tuple(map(entries.superseded, reversed(apart[-SUPERSEDED_LIMIT:]))),
         superseded_total=len(apart),
         skipped=entries.skipped(shelf),
         skipped_total=len(shelf.skipped),
