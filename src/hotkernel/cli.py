@@ -94,7 +94,7 @@ def _run(name: str, rest: list[str], listed: Sequence[Listed]) -> int:
     line = arguments.parse(tool, rest, program=f"hotkernel {name}", places=PLACES.get(name, ()))
     from hotkernel.progress import Progress
 
-    with Progress() as progress, _stoppable() as job:
+    with Progress(tool.name) as progress, _stoppable() as job:
         result = tool.function(Session(progress=progress.say, job=job), **line.arguments)
     from hotkernel.schema.plain import to_plain
 
