@@ -37,7 +37,7 @@ def disasm(
     target: Annotated[str, "a .cubin, .ptx, .fatbin, .so, .exe, .o or .a; or triton-cache: the newest that `kernel` fits"],
     level: Annotated[Literal["sass", "ptx"], "sass: the machine's code; ptx: what it was assembled from"] = "sass",
     kernel: Annotated[str, "only kernels whose name contains this"] = "",
-    max_lines: Annotated[int, "at most so many lines on the page; 0 or less: as many as fit"] = 1500,
+    max_lines: Annotated[int, "most lines of a page; 0: as many as fit"] = 1500,
     offset: Annotated[int, "the line to begin at; next_offset of the page before"] = 0,
 ) -> Disassembly:
     """Read a compiled kernel: findings first, then its listing in pages of 10,000 characters.
@@ -62,7 +62,7 @@ def disasm(
 def explain(
     session: Session,
     report: Annotated[str, "an .ncu-rep, best made with --set full and --import-source yes (profile with tool=ncu)"],
-    kernel: Annotated[str, "only launches whose kernel's name contains this; empty: the longest launch"] = "",
+    kernel: Annotated[str, "launches whose kernel's name contains this (default: the longest)"] = "",
     against: Annotated[str, "another .ncu-rep, of the kernel before: what changed from it"] = "",
 ) -> Explanation:
     """Say where a profiled kernel's time goes, and, with `against`, what changed from another profile.

@@ -41,10 +41,7 @@ def record(
     confirm: Annotated[int, "independent repeats to measure and keep with the row", Bounds(0, 10)] = 0,
     cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> RecordResult:
-    """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert.
-
-    The same result again adds nothing and answers the same.
-    """
+    """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert."""
     store.check_target(target)
     base, state = session.folder(cwd), state_dir(session.environment)
     given, difference = _given(verify_result), _difference(why)

@@ -54,8 +54,8 @@ def new_target(
 ) -> NewTarget:
     """Make a target from a function: its baseline with the whole contract, a candidate to edit, and the contract's file.
 
-    It is tried first: what does not run, a reference that is constant, NaN or deaf to an input, tolerances that wrong
-    answers would pass are refused. Then edit <target>_candidate.py, nothing else.
+    The target is tried first: a function that does not run, a reference that is constant, NaN or deaf to an input, and
+    tolerances that wrong answers would pass are refused, and nothing is written. Then edit <target>_candidate.py, nothing else.
     """
     if cwd and not session.path(cwd).is_dir():
         raise ToolError(f"no such folder: {session.path(cwd)}", fix="check cwd")
