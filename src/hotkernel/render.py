@@ -26,7 +26,7 @@ FEW_ROWS = 5  # so many rows too wide for a table are told as lines
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
                      "\U000e0000-\U000e007f]")
-_UNTOLD = ("schema_version", "schema", "truncated")
+_UNTOLD = ("schema_version", "schema", "truncated", "samples_ms", "null_because")  # --json has them
 # Columns that say again what another of the same table says: the longer name, and the names of older versions.
 _SAID_BY = {"name": "short_name", "total_ns": "device_time_us", "time_pct": "pct", "duration_us": "avg_us"}
 # Columns of a table too wide for the terminal that stay longest.
@@ -115,7 +115,8 @@ def _show_block(console: Console, name: str, value: Any, prefix: str) -> None:
     if not value:
         return
     if isinstance(value, Mapping) and all(_is_plain(item) and not _is_text_block(item) for item in value.values()):
-        told = ", ".join(f"{key}={_one_line(item)}" for key, item in value.items() if item is not None)
+        told = ", ".join(f"{key}={_one_line(item)}" for key, item in value.items()
+                         if item is not None and key not in _UNTOLD)
         if len(told) <= MAPPING_LINE:
             _said(console, prefix, name, told)
             return
