@@ -183,6 +183,15 @@ def test_without_matplotlib_the_page_says_what_is_missing_and_has_all_the_rest(t
     assert "12.4 times as fast" in text
 
 
+def test_a_file_that_is_no_page_is_not_written_over(tmp_path):
+    source = own_records(tmp_path) / "kernel.py"
+    source.write_text("mine", encoding="utf-8")
+    with pytest.raises(ToolError, match="no name for a page"):
+        report(session(tmp_path), out="kernel.py")
+
+    assert source.read_text(encoding="utf-8") == "mine"
+
+
 def test_no_records_and_an_unknown_one_are_said(tmp_path):
     with pytest.raises(ToolError, match="nothing is recorded"):
         report(session(tmp_path))

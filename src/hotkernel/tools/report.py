@@ -55,11 +55,13 @@ def report(
         chosen = [find(shelf, target, base)]
     if not chosen:
         raise ToolError(f"nothing is recorded under {base / store.RESULTS}", fix="record a verdict first, or give cwd")
+    path = session.path(out, cwd=cwd or None)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ToolError(f"{path.name} is no name for a page", fix="let out end with .html: what lies there is written over")
     session.progress("reading the records", None, None)
     shown = page_sections.sections(shelf, base, chosen)
     plots = {section.key: _plots(section, [each for each in chosen if each.log in {row.log for row in section.rows}])
              for section in shown}
-    path = session.path(out, cwd=cwd or None)
     drawn, pictures, warnings = _drawn(session, plots, path if png else None)
     old = tuple(each for each in page_sections.superseded(shelf) if target in ("", each.target))
     text = page.render(Page(
