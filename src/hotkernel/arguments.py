@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from hotkernel.exit_status import OF_TOOL, REQUIRE_HELP, REQUIREMENTS
 from hotkernel.parameter import Parameter
 from hotkernel.tool import ArgumentError, Tool
 
 _REST = "_rest"  # where argparse puts what was given by position
+ONLY_HERE = {"verify": {"--require": REQUIRE_HELP.replace("%%", "%")}}  # options that a terminal has and an agent need not
 
 
 @dataclass(frozen=True)
@@ -21,22 +23,27 @@ class CommandLine:
 
     arguments: dict[str, Any]
     as_json: bool
+    require: str | None = None  # what verify's verdict must be for an exit status of 0
 
 
-def parse(tool: Tool, argv: Sequence[str], *, program: str) -> CommandLine:
-    """Read what was typed after the tool's name; ArgumentError when it makes no sense, SystemExit(0) after --help."""
+def parse(tool: Tool, argv: Sequence[str], *, program: str, places: Sequence[str] = ()) -> CommandLine:
+    """Read what was typed after the tool's name; ArgumentError when it makes no sense, SystemExit(0) after --help.
+
+    `places` are the arguments that may be typed without their names, where this command has others than the tool.
+    """
     typed, after_dashes = _split(list(argv))
-    options = vars(_parser(tool, program).parse_intermixed_args([_dashed(word) for word in typed]))
-    as_json = options.pop("json")
+    placed = tuple(each for name in places for each in tool.parameters if each.name == name) or by_position(tool)
+    options = vars(_parser(tool, program, placed).parse_intermixed_args([_dashed(word) for word in typed]))
+    as_json, require = options.pop("json"), options.pop("require", None)
     rest = options.pop(_REST)
-    free = [each for each in by_position(tool) if each.name not in options]
+    free = [each for each in placed if each.name not in options]
     if len(rest) > len(free):
         raise ArgumentError(f"{program}: too many arguments: {' '.join(rest[len(free):])}",
                             fix=f"see {program} --help")
     options.update({each.name: value for each, value in zip(free, rest, strict=False)})
     if after_dashes:
         options.update(_passed_on(tool, after_dashes, program))
-    return CommandLine(tool.read(options), as_json)
+    return CommandLine(tool.read(options), as_json, require)
 
 
 def by_position(tool: Tool) -> tuple[Parameter, ...]:
@@ -59,16 +66,19 @@ class _Parser(argparse.ArgumentParser):
         raise ArgumentError(f"{self.prog}: {message}", fix=f"see {self.prog} --help")
 
 
-def _parser(tool: Tool, program: str) -> argparse.ArgumentParser:
+def _parser(tool: Tool, program: str, placed: Sequence[Parameter] | None = None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
-        usage=f"{program} {''.join(f'{_placed(each)} ' for each in by_position(tool))}[options]",
+        usage=f"{program} {''.join(f'{_placed(each)} ' for each in placed or by_position(tool))}[options]",
         description=tool.text,
+        epilog=OF_TOOL.get(tool.name),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(_REST, nargs="*", help=argparse.SUPPRESS)
     for each in tool.parameters:
         _add(parser, each)
+    if tool.name in ONLY_HERE:
+        parser.add_argument("--require", choices=REQUIREMENTS, help=REQUIRE_HELP)
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     return parser
 

@@ -9,32 +9,27 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
 
 from hotkernel import __version__, arguments, tools
 from hotkernel.errors import ToolError
+from hotkernel.exit_status import CANNOT, STOPPED, TEXT, USAGE, status_of
 from hotkernel.machine.process import Cancelled
 from hotkernel.machine.supervised_job import SupervisedJob
 from hotkernel.session import Session
 from hotkernel.tool import ArgumentError, Listed, Tool, unknown
 
-USAGE = 2
-STOPPED = 130
-EXIT_OF_VERDICT = {"faster": 0, "inconclusive": 10, "slower": 11, "incorrect": 12, "invalid": 13}
-SHORTER = {"new": "new_target"}
+SHORTER = {"new": "new_target", "diff": "show"}
+PLACES = {"diff": ("against", "run")}  # `hotkernel diff OLD NEW`, as people know it
 
 _HEAD = f"""hotkernel {__version__}: profilers, a roofline, a judge and a memory for making GPU kernels faster
 
 usage: hotkernel                    serve MCP over stdio (what a client's config runs)
        hotkernel TOOL [arguments]   run one tool here; hotkernel TOOL --help says more
        hotkernel install            how to add hotkernel to Claude Code, Codex, Gemini, Cursor and others
+       hotkernel completion SHELL   a script with which bash, zsh or fish completes all this
        hotkernel --version
 
 tools:
-"""
-_TAIL = """
-exit status: 0 done; for verify 0 faster, 10 inconclusive, 11 slower, 12 incorrect, 13 invalid;
-             1 the tool could not do it (the message says what to do), 2 wrong usage, 130 interrupted
 """
 
 
@@ -47,7 +42,7 @@ def main(argv: Sequence[str] | None = None, listed: Sequence[Listed] | None = No
     except ArgumentError as error:
         return _complain(error, USAGE)
     except ToolError as error:
-        return _complain(error, 1)
+        return _complain(error, CANNOT)
     except (_Stopped, Cancelled, KeyboardInterrupt) as stopped:
         print("\nstopped; nothing is left running", file=sys.stderr)
         return stopped.status if isinstance(stopped, _Stopped) else STOPPED
@@ -63,7 +58,7 @@ def overview(listed: Sequence[Listed]) -> str:
         if name in names:
             names[short] = f"= {name}"
     width = max(map(len, names), default=0)
-    return _HEAD + "".join(f"  {name:<{width}}  {title}\n" for name, title in sorted(names.items())) + _TAIL
+    return _HEAD + "".join(f"  {name:<{width}}  {title}\n" for name, title in sorted(names.items())) + f"\n{TEXT}"
 
 
 def _dispatch(typed: list[str], listed: Sequence[Listed]) -> int:
@@ -78,6 +73,10 @@ def _dispatch(typed: list[str], listed: Sequence[Listed]) -> int:
         from hotkernel import install
 
         return install.main(rest)
+    elif name == "completion":
+        from hotkernel import completion
+
+        sys.stdout.write(completion.main(rest, _commands(listed), SHORTER, listed))
     else:
         return _run(name, rest, listed)
     return 0
@@ -92,8 +91,10 @@ class _Stopped(BaseException):
 
 def _run(name: str, rest: list[str], listed: Sequence[Listed]) -> int:
     tool = _find(name, listed)
-    line = arguments.parse(tool, rest, program=f"hotkernel {name}")
-    with _Progress() as progress, _stoppable() as job:
+    line = arguments.parse(tool, rest, program=f"hotkernel {name}", places=PLACES.get(name, ()))
+    from hotkernel.progress import Progress
+
+    with Progress(tool.name) as progress, _stoppable() as job:
         result = tool.function(Session(progress=progress.say, job=job), **line.arguments)
     from hotkernel.schema.plain import to_plain
 
@@ -105,19 +106,26 @@ def _run(name: str, rest: list[str], listed: Sequence[Listed]) -> int:
 
         render.show(plain)
     sys.stdout.flush()
-    return _status(tool, plain)
+    status, said = status_of(tool.name, plain, line.require)
+    if said:
+        print(said, file=sys.stderr)
+    return status
+
+
+def _commands(listed: Sequence[Listed]) -> list[tuple[str, str]]:
+    """Every word that may follow `hotkernel`, and what it means."""
+    own = {"install": "how to add hotkernel to a client", "completion": "a script for the shell", "help": "", "--version": ""}
+    titles = {each.name: each.title for each in listed}
+    short = {word: titles[name] for word, name in SHORTER.items() if name in titles}
+    return sorted({**titles, **short, **own}.items())
 
 
 def _find(name: str, listed: Sequence[Listed]) -> Tool:
     wanted = SHORTER.get(name, name.replace("-", "_"))
     names = [each.name for each in listed]
     if wanted not in names:
-        raise unknown(f"hotkernel has no command {name[:80]!r}", wanted, [*names, *SHORTER, "install"])
+        raise unknown(f"hotkernel has no command {name[:80]!r}", wanted, [*names, *SHORTER, "install", "completion"])
     return tools.find(wanted, listed)
-
-
-def _status(tool: Tool, plain: dict[str, Any]) -> int:
-    return EXIT_OF_VERDICT.get(str(plain.get("verdict")), 0) if tool.name == "verify" else 0
 
 
 @contextlib.contextmanager
@@ -137,33 +145,6 @@ def _stoppable() -> Iterator[SupervisedJob]:
         for number, handler in before.items():
             signal.signal(number, handler)
         job.end_all()
-
-
-class _Progress:
-    """Says how far a tool is: one changing line on a terminal, plain lines elsewhere, on standard error either way."""
-
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._last = ""
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_terminal and self._last:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    def say(self, message: str, done: int | None = None, total: int | None = None) -> None:
-        from hotkernel.render import clean
-
-        count = f" {done}/{total}" if done is not None and total is not None else ""
-        line = f"{clean(message, 200)}{count}"
-        if line == self._last:
-            return
-        self._last = line
-        sys.stderr.write(f"\r\x1b[K{line}" if self._is_terminal else f"{line}\n")
-        sys.stderr.flush()
 
 
 def _complain(error: ToolError, status: int) -> int:

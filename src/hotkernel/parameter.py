@@ -103,7 +103,7 @@ class Parameter:
         branches = [self._branch(word) for word in self.types if word != "null"]
         schema: dict[str, Any] = branches[0] if len(branches) == 1 else {"anyOf": branches}
         schema["description"] = self.help
-        if not self.is_required and self.default not in (None, ""):
+        if not self.is_required and self.default not in (None, "", False, []):  # what nobody would expect otherwise
             schema["default"] = self.default
         return schema
 

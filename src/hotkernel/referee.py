@@ -279,7 +279,7 @@ class Verify:
             floor_ms=evidence.floor_us / 1e3 if evidence.floor_us else None,
             checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
             gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,
-            seconds=self.trial.seconds(), warnings=tuple(self._all_warnings()),
+            seconds=self.trial.seconds(), warnings=tuple(self._all_warnings()), confirms=self.request.confirms,
         )
 
     def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:

@@ -18,18 +18,28 @@ ROWS_TOLD = 4  # of a table, in a summary, at the expense of single values
 ROWS_SHOWN = 50
 CELL_LIMIT = 60  # characters of a table's cell
 PROSE_LIMIT = 600  # of one that holds a sentence
+MAPPING_LINE = 200  # characters of a mapping that is told on one line
+PROSE_WIDTH = 28  # the least that a column of sentences gets
 FEW_ROWS = 5  # so many rows too wide for a table are told as lines
 
 # Terminal sequences; then what a terminal or a reader could be steered by: controls, bidi marks, zero-width characters.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
                      "\U000e0000-\U000e007f]")
-_UNTOLD = ("schema_version", "schema", "truncated")
+_UNTOLD = ("schema_version", "schema", "truncated", "samples_ms", "null_because")  # --json has them
 # Columns that say again what another of the same table says: the longer name, and the names of older versions.
 _SAID_BY = {"name": "short_name", "total_ns": "device_time_us", "time_pct": "pct", "duration_us": "avg_us"}
+# Columns of a table too wide for the terminal that stay longest.
+_KEPT = ("number", "name", "short_name", "figure", "verdict", "status", "before", "after", "speedup", "note", "detail", "fix",
+         "text", "interval_99", "decision", "target", "who", "timestamp", "log", "reason")
+# A word's colour, on a terminal alone; rich leaves colours out where NO_COLOR is set.
+_COLOURS = {"faster": "bold green", "slower": "bold yellow", "inconclusive": "bold", "incorrect": "bold red",
+            "invalid": "bold red", "keep": "green", "revert": "yellow", "ok": "green", "warning": "yellow", "fail": "bold red",
+            "failed": "bold red", "passed": "green"}
 _PROSE = ("text", "reason", "fix", "message", "note", "advice", "detail")
+_FOLDED = (*_PROSE, "before", "after", "log")
 # What a reader looks for first, where a result has it.
-_FIRST = ("status", "job", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
+_FIRST = ("status", "job", "overall", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
           "attainable_ms_measured", "mean_ms", "std_ms", "min_ms", "path", "report", "log", "message")
 
 
@@ -74,10 +84,17 @@ def show(plain: Mapping[str, Any]) -> None:
     _show_mapping(console, plain, "")
 
 
+def _said(console: Console, prefix: str, name: str, value: str) -> None:
+    """One line: a name, and what it is."""
+    from rich.text import Text
+
+    console.print(Text.assemble(prefix, (f"{name}: ", "dim"), (value, _COLOURS.get(value, ""))))
+
+
 def number(value: float) -> str:
     """A number as a person reads it: five significant digits, no exponent where none is needed."""
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
+        return f"{value:.0f}"
     return f"{value:.5g}" if abs(value) < 1e15 else f"{value:.4e}"
 
 
@@ -89,7 +106,7 @@ def _show_mapping(console: Console, plain: Mapping[str, Any], prefix: str) -> No
         if _is_text_block(value) or isinstance(value, Mapping) or _is_rows(value):
             later.append(name)
         elif value is not None and value != [] and value != "":
-            console.print(f"{prefix}{name}: {_one_line(value)}")
+            _said(console, prefix, name, _one_line(value))
     for name in later:
         _show_block(console, name, plain[name], prefix)
 
@@ -97,15 +114,18 @@ def _show_mapping(console: Console, plain: Mapping[str, Any], prefix: str) -> No
 def _show_block(console: Console, name: str, value: Any, prefix: str) -> None:
     if not value:
         return
-    if isinstance(value, Mapping) and all(_is_plain(item) for item in value.values()):
-        told = ", ".join(f"{key}={_one_line(item)}" for key, item in value.items() if item is not None)
-        console.print(f"{prefix}{name}: {told}")
-        return
-    console.print(f"\n{prefix}{name}:")
+    if isinstance(value, Mapping) and all(_is_plain(item) and not _is_text_block(item) for item in value.values()):
+        told = ", ".join(f"{key}={_one_line(item)}" for key, item in value.items()
+                         if item is not None and key not in _UNTOLD)
+        if len(told) <= MAPPING_LINE:
+            _said(console, prefix, name, told)
+            return
+    console.print(f"\n{prefix}{name}:", style="bold")
     if isinstance(value, Mapping):
         _show_mapping(console, value, prefix + "  ")
     elif isinstance(value, str):
-        console.out(clean(value, len(value), lines=True), highlight=False)
+        for line in clean(value, len(value), lines=True).splitlines():
+            console.out(line, highlight=False, style=_diff_style(line) if name == "text" and value.startswith("--- ") else None)
     else:
         _show_rows(console, value)
 
@@ -123,9 +143,28 @@ def _show_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             console.print("  " + ", ".join(f"{column}={_one_line(row[column])}" for column in columns
                                            if row.get(column) not in (None, "", [])))
         return
-    _print_table(console, rows, cells, widths)
+    if console.is_terminal:
+        left = _fitting(widths, console.width)
+    else:
+        left, console.width = columns, max(console.width, sum(width + 2 for width in widths.values()))
+    _print_table(console, rows, {column: cells[column] for column in left}, widths)
     if len(rows) > ROWS_SHOWN:
         console.print(f"… and {len(rows) - ROWS_SHOWN} more; --json has them all")
+    if len(left) < len(columns):
+        console.print(f"left out, to fit: {', '.join(column for column in columns if column not in left)}", style="dim")
+
+
+def _fitting(widths: Mapping[str, int], room: int) -> list[str]:
+    """The columns that fit side by side, those that say most first; in their own order."""
+    columns = list(widths)
+    ranked = sorted(columns, key=lambda each: _KEPT.index(each) if each in _KEPT else len(_KEPT) + columns.index(each))
+    kept: list[str] = []
+    for column in ranked:
+        needed = (min(widths[column], PROSE_WIDTH) if column in _FOLDED else widths[column]) + 2
+        if needed <= room or len(kept) < 2:
+            kept.append(column)
+            room -= needed
+    return [column for column in columns if column in kept]
 
 
 def _print_table(console: Console, rows: Sequence[Mapping[str, Any]], cells: Mapping[str, Sequence[str]],
@@ -136,11 +175,19 @@ def _print_table(console: Console, rows: Sequence[Mapping[str, Any]], cells: Map
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in cells:
         is_number = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
-        table.add_column(Text(column), justify="right" if is_number else "left", no_wrap=column not in _PROSE,
-                         overflow="fold" if column in _PROSE else "ellipsis", min_width=widths[column] if is_number else None)
+        is_prose = column in _FOLDED
+        table.add_column(Text(column), justify="right" if is_number else "left", no_wrap=not is_prose,
+                         overflow="fold" if is_prose else "ellipsis",
+                         min_width=min(widths[column], PROSE_WIDTH) if is_prose else widths[column])
     for row in zip(*cells.values(), strict=True):
-        table.add_row(*map(Text, row))  # a Text is shown as it is: markup in a kernel's name is none
+        # a Text is shown as it is: markup in a kernel's name is none
+        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
     console.print(table)
+
+
+def _diff_style(line: str) -> str | None:
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    return styles.get(line[:1])
 
 
 def _one_line(value: Any, limit: int = 400) -> str:

@@ -46,6 +46,13 @@ class Session:
             raise ToolError(f"no such file: {path}", fix="check the path; it is resolved from cwd, else the working root")
         return path
 
+    def folder(self, cwd: str) -> Path:
+        """`cwd`, or the root where it is empty; it must be a folder that exists."""
+        path = self.path(cwd) if cwd else self.root.resolve()
+        if not path.is_dir():
+            raise ToolError(f"no such folder: {path}", fix="check cwd")
+        return path
+
     def python(self) -> Path:
         """The interpreter that has the user's torch."""
         return programs.user_python(self.environment)

@@ -37,6 +37,7 @@ class Listed:
     is_long: bool = False  # may take more than a few seconds
     places: tuple[str, ...] = ()  # the arguments that say where files are written
     is_picture: bool = False  # the answer is an image, with no structured content
+    is_for_people: bool = False  # in a terminal alone: it says what counts, which is not for who is counted
 
     def load(self) -> Tool:
         """The tool itself; imports its module."""

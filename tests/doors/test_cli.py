@@ -77,6 +77,31 @@ def test_the_exit_status_is_the_verdict(verdict: str, status: int) -> None:
     assert run("verify", verdict).returncode == status
 
 
+def test_a_requirement_is_met_or_the_status_says_what_it_is_instead() -> None:
+    unmet, met = run("verify", "slower", "--require", "not-slower"), run("verify", "faster", "--require", "faster")
+
+    assert (unmet.returncode, unmet.stderr) == (11, "required not-slower: not met, it is slower\n")
+    assert (met.returncode, met.stderr) == (0, "required faster: met\n")
+    assert run("verify", "faster", "--require", "quicker").returncode == 2
+    assert run("echo", "hi", "--require", "faster").returncode == 2  # verify's alone
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
+@pytest.mark.parametrize("no_colour", [False, True])
+def test_colours_are_for_a_terminal_that_wants_them(no_colour: bool) -> None:
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **({"NO_COLOR": "1"} if no_colour else {})}
+    try:
+        subprocess.run([sys.executable, SAMPLE_CLI, "verify", "faster"], stdout=theirs, stderr=subprocess.DEVNULL,
+                       env=environment, timeout=30, check=True)
+        shown = read_until(ours, b"faster\x1b[0m", 2)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (b"\x1b[1;32mfaster" in shown) != no_colour
+    assert b"\x1b[" not in run("verify", "faster").stdout.encode()
+
+
 def test_an_error_says_what_happened_and_what_to_do() -> None:
     finished = run("refuse")
     assert finished.returncode == 1
@@ -173,19 +198,31 @@ def read_until(descriptor: int, wanted: bytes, timeout_s: float = 20) -> bytes:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
-def test_progress_on_a_terminal_is_one_changing_line() -> None:
+def test_progress_on_a_terminal_is_a_bar_that_says_what_runs_and_leaves_nothing() -> None:
+    shown = on_a_terminal("wait", "--timeout", "2.2")
+
+    assert b"waiting" in shown
+    assert b"2/2" in shown
+    assert shown.count(b"\n") <= 1
+    assert shown.endswith(b"\x1b[?25h\r\x1b[1A\x1b[2K")  # the cursor is shown again, and the line erased
+
+
+def on_a_terminal(*argv: str) -> bytes:
+    """What standard error shows on a terminal until the command ends."""
     ours, theirs = os.openpty()
-    process = subprocess.Popen([sys.executable, SAMPLE_CLI, "wait", "--timeout", "1.2"], stderr=theirs,
-                               stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, SAMPLE_CLI, *argv], stderr=theirs, stdout=subprocess.DEVNULL,
+                               env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"})
+    shown = b""
     try:
-        shown = read_until(ours, b"waiting 1/1")
-        assert shown.startswith(b"\r\x1b[Kwaiting 0/1")
-        assert b"\n" not in shown
+        while process.poll() is None or select.select([ours], [], [], 0)[0]:
+            if select.select([ours], [], [], 0.1)[0]:
+                shown += os.read(ours, 4096)
     finally:
         process.kill()
         process.wait(10)
         os.close(ours)
         os.close(theirs)
+    return shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")

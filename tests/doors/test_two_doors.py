@@ -17,7 +17,8 @@ from hotkernel.schema.plain import to_plain
 from hotkernel.session import Session
 from hotkernel.tool import Tool
 
-REAL = [each.load() for each in tools.LISTED]
+REAL = [each.load() for each in tools.LISTED if not each.is_for_people]
+PEOPLES = [each.load() for each in tools.LISTED if each.is_for_people]
 # What belongs to one door alone, and why: a terminal waits as long as its person does.
 AGENTS_OWN = {"job", "wait_s"}
 
@@ -25,7 +26,7 @@ AGENTS_OWN = {"job", "wait_s"}
 def options(tool: Tool) -> dict[str, argparse.Action]:
     """The terminal's options of a tool, by the name that the agent's door has."""
     found = arguments._parser(tool, "hotkernel")._actions  # argparse offers no other way to look
-    return {each.dest: each for each in found if each.dest not in ("help", "json", "_rest")}
+    return {each.dest: each for each in found if each.dest not in ("help", "json", "require", "_rest")}
 
 
 def test_both_doors_have_the_same_tools(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_both_doors_have_the_same_tools(tmp_path: Path) -> None:
     offered = run(body)
     assert set(offered) - AGENTS_OWN == {each.name for each in REAL}
     told = cli.overview(tools.LISTED)
-    for tool in REAL:
+    for tool in (*REAL, *PEOPLES):
         assert f"  {tool.name} " in told
         assert tool.listed.title in told
 

@@ -17,7 +17,8 @@ MADE_BY = "<!-- written by tests/doors/write_pages.py; change the code, not this
 
 _TOOLS_HEAD = """# The tools
 
-Every tool is there twice: for an agent over MCP, and in a terminal as `hotkernel NAME`.
+Every tool is there twice: for an agent over MCP, and in a terminal as `hotkernel NAME`; one that says so is there for
+people alone.
 Names, arguments, defaults and words are the same; in a terminal `_` is written `-`, required arguments may be given by
 position, `--json` prints the whole result, and what follows `--` is passed on to the script.
 null means unknown, never zero.
@@ -114,7 +115,9 @@ def _tool(tool: Tool) -> str:
     hints = tool.listed.hints
     told = [word for word, holds in (("read-only", hints.read_only), ("idempotent", hints.idempotent),
                                      ("may overwrite", hints.destructive), ("runs your code", hints.open_world),
-                                     ("long", tool.listed.is_long), ("answers with an image", tool.listed.is_picture))
+                                     ("long", tool.listed.is_long),
+                                     ("in a terminal alone", tool.listed.is_for_people),
+                                     ("answers with an image", tool.listed.is_picture))
             if holds]
     head = f"\n## {tool.name}\n\n{tool.listed.title}" + (f" ({', '.join(told)}).\n" if told else ".\n")
     if not tool.parameters:

@@ -15,15 +15,19 @@ SOURCES = Path(__file__).parents[2] / "src"
 SERVER, CONTRACT = SOURCES / "hotkernel", SOURCES / "hotkernel_contract"
 
 NOUNS = {"schema", "errors"}
-ROOMS = {"harness", "judge", "profilers", "machine", "records", "scaffold"}
+ROOMS = {"harness", "judge", "profilers", "machine", "plots", "records", "scaffold"}
 # What a part of src/hotkernel may import of src/hotkernel, itself left out. Imports point down this table.
 MAY_IMPORT = {
     # doors: translate, decide nothing
-    "cli": {"arguments", "install", "machine", "mcp_server", "render", "session", "tool", "tools", *NOUNS},
+    "cli": {"arguments", "completion", "exit_status", "install", "machine", "mcp_server", "progress", "render", "session",
+            "tool", "tools", *NOUNS},
+    "completion": {"arguments", "exit_status", "parameter", "tool", "tools", *NOUNS},
+    "progress": {"render", *NOUNS},
+    "exit_status": set(),
     "mcp_server": {"mcp", "tool", "tools"},
     "mcp": {"harness", "machine", "parameter", "records", "render", "session", "tool", "tools", *NOUNS},
     "install": {"records", *NOUNS},
-    "arguments": {"parameter", "tool", *NOUNS},
+    "arguments": {"exit_status", "parameter", "tool", *NOUNS},
     "render": NOUNS,
     # what a tool is
     "tool": {"parameter", *NOUNS},
@@ -44,10 +48,11 @@ MAY_IMPORT = {
 # Whose third-party packages these are; everything else is the standard library's.
 MAY_USE = {
     "machine": {"pynvml", "ncu_report"},
-    "records": {"filelock", "platformdirs"},
+    "plots": {"matplotlib"},
+    "records": {"filelock", "jinja2", "markupsafe", "platformdirs"},
     "tools": {"filelock", "psutil"},
+    "progress": {"rich"},
     "render": {"rich"},
-    "judge": {"PIL"},
     "mcp": {"anyio", "mcp", "mcp_types", "pydantic"},
     "mcp_server": {"anyio", "mcp"},
 }

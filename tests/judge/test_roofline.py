@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import xml.etree.ElementTree as ElementTree
-
 import pytest
 
-from hotkernel.judge import gpu_specs, roofline_plot
+from hotkernel.judge import gpu_specs
 from hotkernel.judge.roofline import ceiling_gbps, floor_us, highest_gbps, measured_peaks, roofline
 from hotkernel.schema.plain import from_plain, to_plain
 from hotkernel.schema.roofline import (
@@ -18,7 +15,6 @@ from hotkernel.schema.roofline import (
     GpuSpec,
     MatrixRate,
     MeasuredPeaks,
-    PlottedKernel,
     Roofline,
 )
 
@@ -197,63 +193,3 @@ def test_a_calibration_and_a_roofline_survive_json():
 
     assert from_plain(Calibration, to_plain(CALIBRATION)) == CALIBRATION
     assert from_plain(Roofline, to_plain(result)) == result
-
-
-KERNELS = (PlottedKernel("baseline <eager & slow>", 2.7e8, 1.34e8, 0.4635),
-           PlottedKernel("matmul", 1.7e10, 2.5e7, 0.0252))
-
-
-def test_the_plot_is_well_formed_svg_with_both_roofs_and_every_kernel():
-    roofs = roofline(H200, None, None, "bf16", MeasuredPeaks(4300.0, 790.0, "x"))
-    svg = ElementTree.fromstring(roofline_plot.to_svg(roofline_plot.drawing(roofs, KERNELS)))
-    texts = [element.text or "" for element in svg.iter("{http://www.w3.org/2000/svg}text")]
-    lines = list(svg.iter("{http://www.w3.org/2000/svg}line"))
-
-    assert any(text.startswith("baseline <eager & slow>: 0.4635 ms") for text in texts)
-    assert any("measured: 790 TFLOP/s, 4300 GB/s" in text for text in texts)
-    assert len(list(svg.iter("{http://www.w3.org/2000/svg}circle"))) == 2
-    assert sum("stroke-dasharray" in line.attrib for line in lines) == 2
-
-
-@pytest.mark.parametrize("key", ["h200sxm", "t4", "gb10", "jetsonorin"])
-def test_everything_on_the_plot_lies_inside_it(key):
-    roofs = roofline(gpu_specs.table()[key], None, None, "fp32")
-    wild = (PlottedKernel("slow", 1.0, 1e9, 1e3), PlottedKernel("dense", 1e15, 1e3, 1e-3))
-    for shape in roofline_plot.drawing(roofs, (*KERNELS, *wild)):
-        if isinstance(shape, roofline_plot.Line):
-            assert all(79 <= x <= 931 for x in (shape.x1, shape.x2))
-            assert all(59 <= y <= 531 for y in (shape.y1, shape.y2))
-        elif isinstance(shape, roofline_plot.Dot):
-            assert 79 <= shape.x <= 931
-            assert 59 <= shape.y <= 531
-
-
-def test_a_kernel_on_the_roof_is_drawn_on_the_roof():
-    roofs = roofline(H200, None, None, "bf16")
-    on_roof = PlottedKernel("copy", 4.8e8, 4.8e9, 1.0)  # 4800 GB/s
-    shapes = roofline_plot.drawing(roofs, (on_roof,))
-    dot = next(shape for shape in shapes if isinstance(shape, roofline_plot.Dot))
-    slope = next(shape for shape in shapes if isinstance(shape, roofline_plot.Line) and shape.width > 2)
-    on_line = slope.y1 + (slope.y2 - slope.y1) * (dot.x - slope.x1) / (slope.x2 - slope.x1)
-
-    assert dot.y == pytest.approx(on_line, abs=0.01)
-
-
-def test_without_a_roof_there_is_no_plot():
-    with pytest.raises(ValueError, match="fp4"):
-        roofline_plot.drawing(roofline(gpu_specs.table()["t4"], None, None, "fp4"), ())
-
-
-def test_the_png_is_a_picture_under_a_megabyte():
-    image = pytest.importorskip("PIL.Image", reason="Pillow is the extra `plot`")
-    from hotkernel.judge.roofline_png import to_png
-
-    shapes = roofline_plot.drawing(roofline(H200, None, None, "bf16", MeasuredPeaks(4300.0, 790.0, "x")), KERNELS)
-    content = to_png(shapes)
-    opened = image.open(io.BytesIO(content))
-
-    assert len(content) < 1_000_000
-    assert opened.format == "PNG"
-    assert opened.size == (1920, 1200)
-    dot = next(shape for shape in shapes if isinstance(shape, roofline_plot.Dot))
-    assert "#{:02x}{:02x}{:02x}".format(*opened.getpixel((round(dot.x * 2), round(dot.y * 2)))) == dot.colour

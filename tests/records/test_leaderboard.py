@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 from record_makers import compared, in_a_child, recorded, self_reported
 
-from hotkernel.records import leaderboard, markdown, store
+from hotkernel.records import figures, leaderboard, markdown, store
 from hotkernel.records.store import Shelf
 from hotkernel.schema.record import Logged, Record
 
@@ -127,7 +127,7 @@ def test_what_is_unknown_is_a_dash_and_never_a_nought() -> None:
     ],
 )
 def test_a_time_shows_four_digits_and_no_exponent(ms: float, shown: str) -> None:
-    assert leaderboard._ms(ms) == shown
+    assert figures.ms(ms) == shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -238,7 +238,7 @@ def test_the_same_plot_again_is_the_same_file(session):
 
 
 def test_a_plot_is_a_png_by_default(session):
-    pytest.importorskip("PIL", reason="Pillow is the extra `plot`")
+    pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
     picture = tools.plot(session, "h200")
 
     assert Path(picture.path).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

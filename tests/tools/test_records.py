@@ -20,7 +20,8 @@ from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Decision, RecordResult
 from hotkernel.schema.verdict import Measurement, VerdictKind
 from hotkernel.session import Session
-from hotkernel.tools.records import history, record
+from hotkernel.tools.history import history
+from hotkernel.tools.records import record
 
 
 def session(folder: Path) -> Session:
@@ -330,17 +331,17 @@ def test_a_disk_that_is_full_for_the_board_says_that_the_record_is_kept(tmp_path
     assert board(tmp_path).count("\n| rms |") == 31
 
 
-def test_history_is_the_newest_last_and_bounded(tmp_path: Path) -> None:
+def test_history_is_the_newest_first_and_bounded(tmp_path: Path) -> None:
     for number in range(55):
         keep(tmp_path, saved(tmp_path, number, 1.5), note=f"try {number}")
     record(session(tmp_path), "softmax", saved(tmp_path, 60, 1.2, target="softmax").id)
 
     one, every = history(session(tmp_path), "rms"), history(session(tmp_path))
 
-    assert [entry.note for entry in one.entries] == [f"try {number}" for number in range(5, 55)]
+    assert [entry.note for entry in one.entries] == [f"try {number}" for number in reversed(range(5, 55))]
     assert (one.total, one.truncated, one.targets) == (55, True, ("rms", "softmax"))
-    assert (every.total, every.entries[-1].target) == (56, "softmax")
-    assert [entry.decision for entry in every.entries[-2:]] == ["equal", "keep"]
+    assert (every.total, every.entries[0].target) == (56, "softmax")
+    assert [entry.decision for entry in every.entries[:2]] == ["keep", "equal"]
     assert (tmp_path / "work" / str(one.entries[-1].candidate_copy)).exists()
 
 

@@ -71,7 +71,7 @@ class Door:
     """The tools of one server."""
 
     def __init__(self, listed: Sequence[Listed], surroundings: Surroundings, engine: Engine) -> None:
-        self.listed = tuple(listed)
+        self.listed = tuple(each for each in listed if not each.is_for_people)
         self.surroundings = surroundings
         self.engine = engine
         self._places = anyio.CapacityLimiter(AT_ONCE)

@@ -12,7 +12,7 @@ from hotkernel.parameter import Bounds, Parameter
 from hotkernel.tool import Tool
 
 WAIT_S = 240  # Codex ends a call at 300 s whatever progress it reports
-WAIT = Parameter("wait_s", ("number",), "seconds to wait; then status is running and job fetches the rest",
+WAIT = Parameter("wait_s", ("number",), "seconds until it answers running; then see job",
                  default=WAIT_S, bounds=Bounds(0, 3600))
 # Beside each result's own keys: whether the call is done or still running, and then which job fetches the rest.
 _ENVELOPE: dict[str, Any] = {"schema_version": {"type": "integer"}, "status": {"type": "string"}}
@@ -22,8 +22,9 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(
 
 def input_schema(tool: Tool) -> dict[str, Any]:
     """What a call may say; a long tool takes wait_s too."""
-    parameters = [*tool.parameters, *([WAIT] if tool.listed.is_long else [])]
-    schema: dict[str, Any] = {"type": "object", "properties": {each.name: each.schema() for each in parameters}}
+    schema: dict[str, Any] = {"type": "object", "properties": {each.name: each.schema() for each in tool.parameters}}
+    if tool.listed.is_long:  # of its default the instructions tell, once for all tools
+        schema["properties"][WAIT.name] = {name: value for name, value in WAIT.schema().items() if name != "default"}
     if tool.required:
         schema["required"] = [each.name for each in tool.required]
     return schema

@@ -31,14 +31,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
     Raises ToolError where the disk refuses; what stood there before still stands then.
     """
-    with _beside(path, content) as beside, _said(path):
+    with _beside(path, content) as beside, refusal_said(path):
         beside.replace(path)
         _sync_folder(path.parent)
 
 
 def write_new(path: Path, content: str | bytes) -> bool:
     """Write `content` as `path` unless something stands there; True when it was written. Raises ToolError as above."""
-    with _beside(path, content) as beside, _said(path):
+    with _beside(path, content) as beside, refusal_said(path):
         try:
             os.link(beside, path)  # unlike a rename, a link never goes over another file
         except FileExistsError:
@@ -82,11 +82,11 @@ def locked(path: Path) -> Iterator[None]:
     """
     import filelock
 
-    with _said(path):
+    with refusal_said(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(path, timeout=LOCK_TIMEOUT_S)
     try:
-        with _said(path):
+        with refusal_said(path):
             lock.acquire()
     except filelock.Timeout:
         raise ToolError(f"another hotkernel held {path} for {LOCK_TIMEOUT_S:g} s",
@@ -102,7 +102,7 @@ def _beside(path: Path, content: str | bytes) -> Iterator[Path]:
     """A finished file of that content in the same folder, under a name that no reader takes for a file of ours."""
     beside = path.with_name(f".{path.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with _said(path):
+        with refusal_said(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(beside, "xb") as file:
                 file.write(content.encode("utf-8") if isinstance(content, str) else content)
@@ -115,7 +115,7 @@ def _beside(path: Path, content: str | bytes) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _said(path: Path) -> Iterator[None]:
+def refusal_said(path: Path) -> Iterator[None]:
     """The system's refusal as one that says what to do."""
     try:
         yield

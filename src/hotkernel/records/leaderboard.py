@@ -1,12 +1,13 @@
-"""Draws LEADERBOARD.md from the logs and from nothing else, byte for byte the same; the one place that rounds."""
+"""Draws LEADERBOARD.md from the logs and from nothing else, byte for byte the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from hotkernel.records import files, markdown, store
-from hotkernel.records.markdown import UNKNOWN, cell
+from hotkernel.records import figures, files, markdown, store
+from hotkernel.records.figures import UNKNOWN
+from hotkernel.records.markdown import cell
 from hotkernel.records.store import Shelf
 from hotkernel.schema.record import Logged, Superseded
 from hotkernel.schema.verdict import Measurement, VerdictKind
@@ -74,12 +75,12 @@ def row(logged: Logged) -> str:
     return markdown.row((
         cell(record.target + measured_as, 120),
         cell(found.gpu or found.device, 60),
-        f"{found.power_limit_w:.0f} W" if found.power_limit_w is not None else UNKNOWN,
+        figures.watts(found.power_limit_w),
         _mean(found.baseline),
         _mean(found.candidate),
         speedup_cell(logged),
-        f"{found.ceiling_share_pct:.1f} %" if found.ceiling_share_pct is not None else UNKNOWN,
-        cell(found.assurance, 20),
+        figures.percent(found.ceiling_share_pct),
+        cell(_assurance(logged), 40),
         _changed(record.note, logged.log),
         cell(found.timestamp[:10], 10),
         cell(record.commit, 12),
@@ -92,10 +93,7 @@ def speedup_cell(logged: Logged) -> str:
     found = logged.record.comparison
     if found.verdict is not VerdictKind.FASTER or found.speedup is None:
         return _WITHOUT_SPEEDUP.get(found.verdict, UNKNOWN)
-    if found.interval_99 is None or len(found.interval_99) != 2:
-        return f"{found.speedup:.3f}×"
-    low, high = found.interval_99
-    return f"{found.speedup:.3f}× ({low:.3f}–{high:.3f})"
+    return figures.speedup(found.speedup, found.interval_99)
 
 
 def _rows(records: Iterable[Logged]) -> list[str]:
@@ -113,9 +111,9 @@ def _old_rows(superseded: Iterable[Superseded]) -> list[str]:
         markdown.row((
             cell(each.target, 64),
             cell(each.reason, 60),
-            _ms(each.baseline_ms),
-            _ms(each.candidate_ms),
-            f"{each.speedup:.3f}×" if each.speedup is not None and each.verdict == "faster" else cell(each.verdict, 20),
+            figures.ms(each.baseline_ms),
+            figures.ms(each.candidate_ms),
+            figures.speedup(each.speedup) if each.speedup is not None and each.verdict == "faster" else cell(each.verdict, 20),
             _changed(each.note, each.log),
             cell(each.timestamp[:10], 10),
             cell(each.who, 40),
@@ -124,18 +122,14 @@ def _old_rows(superseded: Iterable[Superseded]) -> list[str]:
     ]
 
 
+def _assurance(logged: Logged) -> str:
+    """How well the judge was kept apart, and how many independent verifies came to the same verdict."""
+    kept = len(logged.confirmations)
+    return logged.record.comparison.assurance + (f", {logged.confirmed} of {kept} confirm" if kept else "")
+
+
 def _mean(measured: Measurement | None) -> str:
-    return f"{_ms(measured.mean_ms)} ({measured.n})" if measured else UNKNOWN
-
-
-def _ms(value: float | None) -> str:
-    """Four digits that count, never an exponent: a call takes from 2 us to minutes."""
-    if value is None:
-        return UNKNOWN
-    digits = 4 - len(str(int(abs(value)))) if abs(value) >= 1 else 3
-    while abs(value) < 1 and digits < 9 and abs(value) * 10**digits < 1000:
-        digits += 1
-    return f"{value:.{max(0, digits)}f} ms"
+    return f"{figures.ms(measured.mean_ms)} ({measured.n})" if measured else UNKNOWN
 
 
 def _changed(note: str, log: str) -> str:

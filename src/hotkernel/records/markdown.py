@@ -6,7 +6,7 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-UNKNOWN = "–"  # a cell with nothing known in it
+from hotkernel.records.figures import UNKNOWN
 
 _MEANINGS = str.maketrans({
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "\\": "&#92;", "|": r"\|", "`": r"\`", "*": r"\*", "[": r"\[", "]": r"\]",

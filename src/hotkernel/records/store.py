@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import os
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hotkernel.errors import ToolError
-from hotkernel.records import files
+from hotkernel.records import confirmations, files
 from hotkernel.records.comparisons import as_json
 from hotkernel.schema.comparison import PROTOCOL
 from hotkernel.schema.plain import from_plain
@@ -43,6 +46,12 @@ class Shelf:
         """The record of this comparison, under whatever target it stands."""
         return next((each for each in self.records if each.record.comparison.id == comparison_id), None)
 
+    def called(self, name: str) -> Logged | None:
+        """The record that somebody calls so: by its comparison's id, its log's path, or the end of that path."""
+        wanted = name.replace("\\", "/").removeprefix("./")
+        return self.of(name) or next((each for each in self.records if f"/{each.log}".endswith(f"/{wanted}")
+                                      or f"/{wanted}".endswith(f"/{each.log}")), None)
+
 
 def check_target(name: str) -> str:
     """`name`, if a target's folder can be called so. Raises ToolError that says what is wrong."""
@@ -52,6 +61,11 @@ def check_target(name: str) -> str:
     if name in RESERVED_TARGETS or name.startswith(SUPERSEDED):
         raise ToolError(f"results/{name} is kept for something else", fix="give the target another name")
     return name
+
+
+def locked(state: Path, base: Path) -> AbstractContextManager[None]:
+    """The lock of whoever writes below `base`/results or draws its board."""
+    return files.locked(state / "locks" / f"results-{hashlib.sha256(os.fsencode(base)).hexdigest()[:16]}.lock")
 
 
 def write(base: Path, record: Record) -> Logged:
@@ -92,12 +106,22 @@ def read(base: Path) -> Shelf:
             found.append(Skipped(where, f"it cannot be read: {error.strerror or error}"))
         except (ValueError, TypeError, OverflowError) as error:
             found.append(Skipped(where, str(error)[:300]))
-    records = [each for each in found if isinstance(each, Logged)]
+    records = []
+    plain = [each for each in found if isinstance(each, Logged)]
+    beside = {folder: confirmations.in_folder(base / folder) for folder in {_parent(each) for each in plain}}
+    for each in plain:
+        kept, broken = confirmations.read(base, each, beside[_parent(each)].get(Path(each.log).stem, ()))
+        records.append(replace(each, confirmations=kept))
+        found += broken
     return Shelf(
         tuple(sorted(records, key=lambda each: (each.record.timestamp, each.log))),
         tuple(each for each in found if isinstance(each, Superseded)),
         tuple(each for each in found if isinstance(each, Skipped)),
     )
+
+
+def _parent(logged: Logged) -> Path:
+    return Path(logged.log).parent
 
 
 def log_names(base: Path) -> frozenset[str]:
@@ -127,7 +151,8 @@ def _json_files(results: Path) -> Iterator[Path]:
 
 
 def _named_json(folder: Path) -> list[Path]:
-    return [path for path in _sorted(folder) if path.name.endswith(".json") and ".candidate." not in path.name]
+    return [path for path in _sorted(folder) if path.name.endswith(".json")
+            and ".candidate." not in path.name and confirmations.MARK not in path.name]
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -79,4 +79,26 @@ class Comparison:
     seconds: dict[str, float] = field(default_factory=dict)  # where the time went, by phase
     evidence: Evidence | None = None
     witness: dict[str, float | None] = field(default_factory=dict)  # what a side's own clock says; decides nothing
+    confirms: str | None = None  # the id of the recorded comparison that this one was made to confirm; it selects nothing
     schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class TimedSide(Measurement):
+    """A measurement with its samples under the name that hotkernel 0.1 gave them, too."""
+
+    samples_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class VerifyResult(Comparison):
+    """What verify answers: the comparison, and what a reader of hotkernel 0.1's answer looks for. Only the former is kept."""
+
+    n: int | None = None  # pairs of processes; of scripts, counted runs of each
+    warmup: int | None = None
+    order: str | None = None
+    wall_s: float | None = None
+    delta_ms: float | None = None  # the baseline's mean less the candidate's
+    threshold_ms: float | None = None  # what delta_ms had to exceed
+    significant: bool | None = None
+    null_because: dict[str, str] = field(default_factory=dict)  # of these keys, why one is null

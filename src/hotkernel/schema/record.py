@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from hotkernel.schema.comparison import Comparison
+from hotkernel.schema.explanation import Difference
 from hotkernel.schema.verdict import VerdictKind
 
 SCHEMA = 1  # raised when a log changes its meaning
@@ -66,6 +67,8 @@ class Record:
     who: str = ""
     commit: str | None = None  # of the checkout it was recorded in
     candidate_file: str | None = None  # the copy of the candidate beside the log
+    baseline_files: dict[str, str] = field(default_factory=dict)  # what the baseline loaded: pinned path -> text
+    why: Difference | None = None  # what profiles of before and after say, as explain told the caller; not verify's
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -76,6 +79,8 @@ class Record:
             raise ValueError("a record that says faster, without its times")
         if found.verdict in (VerdictKind.INCORRECT, VerdictKind.INVALID) and found.speedup is not None:
             raise ValueError(f"a record that says {found.verdict}, with a speedup")
+        if found.confirms is not None:
+            raise ValueError(f"a confirmation of {found.confirms[:64]} is no record of its own")
 
     @property
     def is_verified(self) -> bool:
@@ -89,6 +94,12 @@ class Logged:
 
     log: str
     record: Record
+    confirmations: tuple[Comparison, ...] = ()  # independent verifies of this row, asked for as such; oldest first
+
+    @property
+    def confirmed(self) -> int:
+        """How many of the confirmations came to the row's own verdict."""
+        return sum(each.verdict is self.record.comparison.verdict for each in self.confirmations)
 
 
 @dataclass(frozen=True)
@@ -148,6 +159,8 @@ class RecordResult:
     all_time_best_candidate_ms: float | None  # of everybody's faster rows of this target and card, this one left out
     all_time_best_log: str | None
     all_time_best_note: str
+    confirmations: int  # independent verifies of this row that are kept with it
+    confirmed: int  # of them, those that came to its verdict
     rows: int  # on the board
     superseded_rows: int
     skipped: tuple[Skipped, ...] = ()
@@ -174,17 +187,79 @@ class HistoryEntry:
     assurance: str
     id: str
     candidate_copy: str | None
+    reason: str = ""
+    confirmations: int = 0
+    confirmed: int = 0
 
 
 @dataclass(frozen=True)
 class HistoryResult:
-    """What was tried, the newest last."""
+    """What was tried, the newest first: what a client has no room for is the oldest."""
 
     entries: tuple[HistoryEntry, ...]
     total: int
     truncated: bool
     targets: tuple[str, ...]
+    won: int  # of all: kept when it was made
+    lost: int
+    superseded: tuple[Superseded, ...] = ()  # of an older protocol or baseline: tried too, and not comparable
+    superseded_total: int = 0
     skipped: tuple[Skipped, ...] = ()
     skipped_total: int = 0
     warnings: tuple[str, ...] = field(default=())
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """Two sources line by line, as a unified diff; null where one of them is not at hand."""
+
+    before: str  # what each is, in a few words
+    after: str
+    text: str | None
+    added: int
+    removed: int
+    note: str = ""  # why there is none, or that it was cut
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One figure of two records."""
+
+    figure: str
+    before: str | float | None
+    after: str | float | None
+
+
+@dataclass(frozen=True)
+class ShowResult:
+    """One record for a reader: what was tried, what came of it, and how its source differs from another's."""
+
+    entry: HistoryEntry
+    advice: str  # as it stood when the record was made
+    mean_ms: dict[str, float | None]  # by side
+    ceiling_share_pct: float | None
+    why: str | None  # what the profiles say
+    against: HistoryEntry | None
+    text: str | None  # the candidate's source; with `against` a unified diff from that one's to this one's
+    added: int | None = None  # lines, in a diff
+    removed: int | None = None
+    note: str = ""  # where there is no text or it was cut, why
+    figures: tuple[Figures, ...] = ()  # of the two records, where one is held against another
+    confirmations: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class SupersedeResult:
+    """Which logs now lie apart, and what became of the target's pins."""
+
+    target: str
+    folder: str
+    moved: tuple[str, ...]  # the logs, as they were called
+    left: int  # records of the target that still count
+    pins_forgotten: bool  # the next verify pins the baseline as it is then
+    leaderboard: str
+    warnings: tuple[str, ...] = ()
     schema: int = SCHEMA

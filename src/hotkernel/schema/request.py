@@ -39,4 +39,5 @@ class Request:
     contract_edited: bool = False  # the copy beside the target is not what was generated
     warnings: list[str] = field(default_factory=list)
     keep_ledger: bool = True
+    confirms: str | None = None  # the recorded comparison that this one is to confirm
     values_per_pair: int = 8

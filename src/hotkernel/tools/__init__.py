@@ -11,8 +11,8 @@ _RUNS = Hints(open_world=True)  # starts the user's own code, which may do anyth
 
 
 def _tool(name: str, module: str, title: str, hints: Hints, *places: str, is_long: bool = False,
-          is_picture: bool = False) -> Listed:
-    return Listed(name, f"{__name__}.{module}", title, hints, is_long, places, is_picture)
+          is_picture: bool = False, is_for_people: bool = False) -> Listed:
+    return Listed(name, f"{__name__}.{module}", title, hints, is_long, places, is_picture, is_for_people)
 
 
 LISTED = (
@@ -31,8 +31,13 @@ LISTED = (
           "cwd", "out_dir", is_long=True),
     _tool("bench", "bench", "Time a script that prints its own time", _RUNS, "cwd", is_long=True),
     _tool("verify", "speed", "Judge a candidate against its baseline", _RUNS, "cwd", is_long=True),
-    _tool("record", "records", "Keep a verdict and rebuild the leaderboard", Hints(idempotent=True), "cwd"),
-    _tool("history", "records", "What has been tried on a target", _READS, "cwd"),
+    _tool("record", "records", "Keep a verdict and rebuild the leaderboard", Hints(idempotent=True, open_world=True), "cwd",
+          is_long=True),
+    _tool("history", "history", "What has been tried on a target", _READS, "cwd"),
+    _tool("show", "history", "One record, or how two differ", _READS, "cwd"),
+    _tool("report", "report", "The records as one HTML page", Hints(idempotent=True), "cwd", "out"),
+    _tool("supersede", "supersede", "Move logs apart that count no longer", Hints(), "cwd",
+          is_for_people=True),
     _tool("audit", "audit", "Recompute every verdict from its log", Hints(idempotent=True, open_world=True), "cwd",
           is_long=True),
 )

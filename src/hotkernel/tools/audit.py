@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.record import Logged
 from hotkernel.schema.verdict import Measurement, Side, Verdict, VerdictKind
 from hotkernel.session import Session
-from hotkernel.tools.speed import judge
+from hotkernel.tools.again import verify_again
 
 CLOSE = 1e-9  # relative: JSON keeps a float's every digit, so what differs by more was changed
 FAULTY_LIMIT = 50
@@ -29,17 +28,16 @@ _REFUSED = (VerdictKind.INCORRECT, VerdictKind.INVALID)
 def audit(
     session: Session,
     target: Annotated[str, "one target's name; empty: all"] = "",
-    run: Annotated[str, "a log or a comparison's id: verify this row again from its kept source"] = "",
-    cwd: Annotated[str, "folder that holds results/ and LEADERBOARD.md (default: the working root)"] = "",
+    run: Annotated[str, "a log or id: verify this row again from its kept source"] = "",
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> AuditResult:
     """Hold the board to its evidence: name each log whose verdict, times, source copy or row is not what the evidence proves.
 
-    A log keeps everything that its verdict was made of, so anybody can ask again; nothing is changed or repaired.
-    `run` measures one row once more, with fresh processes and inputs, and says whether it holds.
+    Nothing is changed. `run` measures one row once more, and says whether it holds.
     """
     if target:
         store.check_target(target)
-    base = session.path(cwd) if cwd else session.root.resolve()
+    base = session.folder(cwd)
     shelf = store.read(base)
     mine = [each for each in shelf.records if target in ("", each.record.target)]
     if not mine and (target or run):
@@ -63,10 +61,25 @@ def audit(
 
 def _audited(session: Session, base: Path, logged: Logged) -> AuditedLog:
     found = logged.record.comparison
-    verdict = decide(found.evidence) if found.evidence and not found.self_reported else None
+    verdict = _proved(found)
     problems = [*_of_verdict(found, verdict), *_of_copy(base, logged), *_of_saved(session, found)]
+    for number, each in enumerate(logged.confirmations, 1):
+        wrong = (*_of_verdict(each, _proved(each)), *_of_source(found, each))
+        problems += [f"confirmation {number}: {problem}" for problem in wrong]
     return AuditedLog(logged.log, logged.record.target, found.id, found.verdict, verdict.kind if verdict else None,
                       tuple(problems))
+
+
+def _proved(found: Comparison) -> Verdict | None:
+    return decide(found.evidence) if found.evidence and not found.self_reported else None
+
+
+def _of_source(found: Comparison, confirmation: Comparison) -> Iterator[str]:
+    """Whether a confirmation measured what the row did."""
+    for side in ("baseline", "candidate"):
+        ours, its = found.sources.get(side), confirmation.sources.get(side)
+        if ours and its and ours.sha256 != its.sha256:
+            yield f"it measured another {side}"
 
 
 def _of_verdict(found: Comparison, verdict: Verdict | None) -> Iterator[str]:
@@ -149,45 +162,13 @@ def _board_problems(base: Path, shelf: Shelf, mine: list[Logged]) -> Iterator[st
 
 def _again(session: Session, mine: list[Logged], run: str, cwd: str) -> VerifiedAgain:
     """One row measured once more; raises ToolError where its files are not there any longer."""
-    logged = next((each for each in mine if run in (each.record.comparison.id, each.log, Path(each.log).name)
-                   or session.path(run, cwd=cwd or None) == session.path(each.log, cwd=cwd or None)), None)
+    logged = store.Shelf(tuple(mine)).called(run)
     if logged is None:
         raise ToolError(f"no record is called {run[:80]!r}", fix="give a log's path or a comparison's id; history lists them")
-    then = logged.record.comparison
-    if then.self_reported:
-        raise ToolError("the scripts timed themselves, so there is nothing to hold to", fix="make a target with new_target")
-    baseline = _baseline_of(then)
-    with tempfile.TemporaryDirectory(prefix="hotkernel-audit-") as folder:
-        now = judge(session, {Side.BASELINE: baseline, Side.CANDIDATE: _candidate_of(then, Path(folder))}, cwd=cwd)
+    then, now = logged.record.comparison, verify_again(session, logged, cwd=cwd)
     holds = now.verdict is then.verdict
     said = f"it was {then.verdict} ({_said(then.speedup)}) and is {now.verdict} ({_said(now.speedup)}): {now.reason}"
     return VerifiedAgain(logged.log, now.id, holds, said, then.verdict, now.verdict, then.speedup, now.speedup, now.interval_99)
-
-
-def _baseline_of(then: Comparison) -> Path:
-    """The baseline's file, the same as then."""
-    named, wanted = then.cmds.get("baseline", []), then.sources.get("baseline")
-    path = Path(named[-1]) if named else None
-    if path is None or not path.is_file():
-        raise ToolError(f"the baseline {path or ''} is not on this machine", fix="put the target's files back where they were")
-    if wanted is not None and hashlib.sha256(path.read_bytes()).hexdigest() != wanted.sha256:
-        raise ToolError(f"{path} is not the baseline that the row was measured against",
-                        fix="put the file of then back, or supersede the row")
-    return path
-
-
-def _candidate_of(then: Comparison, folder: Path) -> Path:
-    """The candidate as it was: its own file where that is unchanged, for the sources beside it, else the kept text."""
-    source = then.sources.get("candidate")
-    if source is None or source.text is None:
-        raise ToolError(f"{then.id} kept no source", fix="a row without its source cannot be verified again")
-    named = then.cmds.get("candidate", [])
-    path = Path(named[-1]) if named else None
-    if path is not None and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == source.sha256:
-        return path
-    copy = folder / Path(source.name).name
-    copy.write_bytes(source.text.encode("utf-8", "surrogateescape"))
-    return copy
 
 
 # Comparing ------------------------------------------------------------------------------------------------------------

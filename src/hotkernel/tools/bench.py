@@ -22,13 +22,13 @@ def bench(
     script: Annotated[str, 'a Python script that prints one JSON line with at least {"ms": …}, optionally "ok"'],
     n: Annotated[int, "how many runs are counted"] = 5,
     args: Annotated[list[str] | None, "arguments for the script"] = None,
-    cwd: Annotated[str, "folder to run in; paths are resolved from it (default: the working root)"] = "",
+    cwd: Annotated[str, "folder to run in (default: the working root)"] = "",
     timeout: Annotated[float, "seconds that one run may take"] = 600,
     warmup: Annotated[int, "whole runs before those that count"] = 1,
 ) -> BenchResult:
     """Run a script n times and summarise the ms it prints: mean, deviation, min, max, median and every sample.
 
-    The times are the script's own. To decide whether one is faster than another, use verify.
+    The times are its own: to decide which of two is faster, use verify.
     """
     check_counts(n, warmup)
     path = session.file(script, cwd=cwd or None)

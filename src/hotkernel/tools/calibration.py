@@ -37,13 +37,12 @@ PARTS = {"noise": "pairs of fresh processes", "card": "the card", "bandwidth": "
 def calibrate(
     session: Session,
     gpu: Annotated[str, CARD_HELP] = "",
-    quick: Annotated[bool, "three sizes, three dtypes from rest, two pairs of processes: a quarter of the time"] = False,
+    quick: Annotated[bool, "fewer sizes, dtypes and pairs: a quarter of the time"] = False,
 ) -> CalibrationResult:
     """Measure what this card really reaches, under the product's own timer, and keep it for 30 days.
 
-    Read, write, copy and triad bandwidth as a curve over sizes, the L2's, matrix rates per dtype from rest and on end,
-    launch gap, event cost, and how far two equal processes lie apart. roofline, verify and the leaderboard use it from
-    then on. Readings that cannot be true are told and not kept.
+    Bandwidth by size, the L2's, matrix rates per dtype, launch gap, event cost, what equal processes differ by: roofline,
+    verify and the board use them.
     """
     card = _chosen(session, gpu)
     asked = judge.plan(quick)

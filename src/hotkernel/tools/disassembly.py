@@ -34,18 +34,17 @@ TRITON_CACHE = "triton-cache"
 
 def disasm(
     session: Session,
-    target: Annotated[str, "a .cubin, .ptx, .fatbin, .so, .exe, .o or .a; or triton-cache, for the newest kernel"],
+    target: Annotated[str, "a .cubin, .ptx, .fatbin, .so, .exe, .o or .a; or triton-cache: the newest that `kernel` fits"],
     level: Annotated[Literal["sass", "ptx"], "sass: the machine's code; ptx: what it was assembled from"] = "sass",
-    kernel: Annotated[str, "only kernels whose name contains this; empty for all"] = "",
-    max_lines: Annotated[int, "at most so many lines on the page; 0 or less: as many as fit"] = 1500,
+    kernel: Annotated[str, "only kernels whose name contains this"] = "",
+    max_lines: Annotated[int, "most lines of a page; 0: as many as fit"] = 1500,
     offset: Annotated[int, "the line to begin at; next_offset of the page before"] = 0,
 ) -> Disassembly:
     """Read a compiled kernel: findings first, then its listing in pages of 10,000 characters.
 
-    The findings are what an expert looks for: registers, stack, spills, shared memory, instruction mix, widths of
-    global loads and stores, tensor-core instructions, barriers, loop bodies, source lines. Counts are of instructions
-    in the code, not of executions. `triton-cache` takes the newest kernel whose name contains `kernel` under
-    TRITON_CACHE_DIR or ~/.triton/cache, and lists the other variants. Needs cuobjdump and nvdisasm, but no GPU.
+    Findings: registers, stack, spills, shared memory, instruction mix, widths of global accesses, tensor cores, barriers,
+    loops, source lines; counts are of the code, not of executions. `triton-cache` lists the other variants. Needs
+    cuobjdump and nvdisasm, no GPU.
     """
     if target == TRITON_CACHE:
         entries = code_files.cached(session, kernel, ".ptx" if level == "ptx" else ".cubin")
@@ -63,14 +62,13 @@ def disasm(
 def explain(
     session: Session,
     report: Annotated[str, "an .ncu-rep, best made with --set full and --import-source yes (profile with tool=ncu)"],
-    kernel: Annotated[str, "only launches whose kernel's name contains this; empty: the longest launch"] = "",
+    kernel: Annotated[str, "launches whose kernel's name contains this (default: the longest)"] = "",
     against: Annotated[str, "another .ncu-rep, of the kernel before: what changed from it"] = "",
 ) -> Explanation:
     """Say where a profiled kernel's time goes, and, with `against`, what changed from another profile.
 
-    The answer has findings and the hottest source lines (of Triton, Python lines), each with the reasons why its warps
-    wait and its SASS; the difference has one sentence that a record's note can carry. Needs NVIDIA's ncu-report from
-    PyPI, but no Nsight and no GPU.
+    Findings and the hottest source lines, with why their warps wait and their SASS; of a difference one sentence, too,
+    for a record's note. Needs NVIDIA's ncu-report (PyPI), no Nsight and no GPU.
     """
     opened = SourceReport.open(session.file(report))
     launch, fitting = _launch(opened, kernel)

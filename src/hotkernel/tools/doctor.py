@@ -22,13 +22,12 @@ Probe = Callable[[], DoctorCheck | Iterable[DoctorCheck]]
 
 def doctor(
     session: Session,
-    selftest: Annotated[bool, "then have the judge try planted candidates whose verdicts are known (under two minutes)"] = False,
+    selftest: Annotated[bool, "then judge planted changes and cheats whose verdicts are known (two minutes)"] = False,
 ) -> DoctorReport:
     """Try what hotkernel needs on this machine: what works, what does not, and the fix of each.
 
-    Python, torch and Triton on the card, what verify's processes need of each other, driver, nsys, ncu with its counters,
-    disassemblers, other users of the card, clocks, variables that the client kept back, folders. Everything is tried, not
-    guessed; the worst comes first. With selftest: an A/A run, a planted slowdown and speed-up, and a few cheats.
+    Python, torch, Triton, what verify's processes need, driver, profilers and their counters, disassemblers, other users
+    of the card, clocks, variables, folders: tried, not guessed, the worst first.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hotkernel-doctor-") as folder:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from hotkernel.errors import ToolError
-from hotkernel.judge import gpu_specs, roofline_plot, worked_out
+from hotkernel.judge import gpu_specs, worked_out
 from hotkernel.judge import roofline as roof
 from hotkernel.machine import driver
 from hotkernel.parameter import Choices
-from hotkernel.records import calibrations, comparisons, files
+from hotkernel.plots import roofline as plots
+from hotkernel.plots.canvas import Sheet
+from hotkernel.records import calibrations, comparisons, files, markdown
 from hotkernel.records.calibrations import Kept
 from hotkernel.records.state import state_dir
 from hotkernel.schema.gpu import Gpu, GpuInfo, GpuReport
@@ -34,9 +36,11 @@ from hotkernel.schema.roofline import (
 from hotkernel.session import Session
 
 KERNELS_LIMIT = 20
+NAME_LIMIT = 60
+PLOT = Sheet(9.6, 6.0, 11.0)
 UUID = re.compile("(GPU|MIG)-")
 OS_RELEASE = Path("/proc/sys/kernel/osrelease")
-CARD_HELP = "a card: a key such as h200 or rtx5090, a driver's name, a number or a uuid (default: the first here)"
+CARD_HELP = "a card: h200, rtx5090, a driver's name, a number or a uuid (default: the first here)"
 Dtype = Annotated[str, Choices(*DTYPES), "what is computed in"]
 Measured = Annotated[float | None, "measured bandwidth in GB/s (default: the saved calibration's)"]
 
@@ -84,7 +88,7 @@ def plot(
     kernels: Annotated[Sequence[str], "kernels to place under the roofs, each `name:flops:bytes:ms`"] = (),
     comparison: Annotated[str, "id of a verify's result whose two sides to place"] = "",
     measured_mem_gbs: Measured = None,
-    format: Annotated[Literal["png", "svg"], "kind of picture; png needs the extra `plot`"] = "png",
+    format: Annotated[Literal["png", "svg"], "kind of picture"] = "png",
 ) -> Picture:
     """Draw a card's roofs, by data sheet and as calibrated, with kernels under them; it lies in the state folder."""
     card = _card(session, gpu)
@@ -94,11 +98,7 @@ def plot(
         placed += _sides(session, comparison)
     if len(placed) > KERNELS_LIMIT:
         raise ToolError(f"{len(placed)} kernels are too many for one plot", fix=f"give at most {KERNELS_LIMIT}")
-    try:
-        shapes = roofline_plot.drawing(roofs, placed)
-    except ValueError as error:
-        raise ToolError(str(error), fix="choose another dtype or card") from None
-    content = _painted(shapes, format)
+    content = _painted(roofs, placed, format)
     name = f"{card.spec.key or 'card'}-{dtype}-{hashlib.sha256(content).hexdigest()[:12]}.{format}"
     path = state_dir(session.environment) / "plots" / name
     files.write_whole(path, content)
@@ -255,13 +255,12 @@ def _sides(session: Session, comparison_id: str) -> list[PlottedKernel]:
             for side, measured in sides.items() if measured]
 
 
-def _painted(shapes: list[roofline_plot.Shape], format: str) -> bytes:
-    if format == "svg":
-        return roofline_plot.to_svg(shapes).encode("utf-8")
-    from hotkernel.judge import roofline_png
-
+def _painted(roofs: Roofline, placed: Sequence[PlottedKernel], format: Literal["png", "svg"]) -> bytes:
+    labelled = [dataclasses.replace(each, name=f"{markdown.plain(each.name, NAME_LIMIT)}: {each.ms:.4g} ms, "
+                                               f"{plots.tflops(each):.3g} TFLOP/s") for each in placed]
     try:
-        return roofline_png.to_png(shapes)
+        return plots.roofline(roofs, labelled, PLOT, format, title=f"{roofs.gpu}, {roofs.dtype}")
+    except ValueError as error:
+        raise ToolError(str(error), fix="choose another dtype or card") from None
     except ImportError:
-        raise ToolError("a PNG needs Pillow, which is not installed here",
-                        fix="pip install 'hotkernel[plot]', or ask for format='svg'") from None
+        raise ToolError("a plot needs matplotlib, which is not installed here", fix="pip install 'hotkernel[plot]'") from None

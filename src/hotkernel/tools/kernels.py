@@ -33,13 +33,13 @@ def torch_trace(
     script: Annotated[str, "Python script, run by the interpreter that has torch"],
     top: Annotated[int, "kernels and operators to return, 1 to 200"] = 15,
     args: Annotated[list[str] | None, "arguments of the script"] = None,
-    cwd: Annotated[str, "folder to run in; the script's path is resolved from it (default: the working root)"] = "",
+    cwd: Annotated[str, "folder to run in (default: the working root)"] = "",
     timeout: Annotated[float, "seconds after which it is stopped"] = 600,
 ) -> TraceRun:
     """Run a script under torch.profiler; list its kernels by device time and, apart from them, its operators.
 
-    Needs no Nsight. On a hotkernel target only the target's own calls are counted. On a machine with no GPU the
-    operators are ranked by CPU time and there are no kernels.
+    Needs no Nsight. On a hotkernel target only the target's own calls are counted. With no GPU the
+    operators are ranked by CPU time.
     """
     file, count = session.file(script, cwd=cwd), _bounded(top, "top")
     target = profiler_runs.is_target(file)
@@ -74,8 +74,7 @@ def profile(
 ) -> ProfileRun:
     """Run a command under Nsight Systems or Nsight Compute; return the report's path and its heaviest kernels.
 
-    On a hotkernel target only the target's own calls are captured, not the set-up. Denied counters
-    (ERR_NVGPUCTRPERM) come back as an error with the fix for each kind of machine.
+    Of a hotkernel target only its own calls are captured. Denied counters come back as an error with the fix.
     """
     filters = profiler_runs.Filters(ncu_kernel_regex, ncu_launch_count, ncu_launch_skip, ncu_set)
     ran = profiler_runs.profile(session, tool, cmd, cwd, out_dir, timeout, filters)
@@ -103,7 +102,7 @@ def top_kernels(
 ) -> TopKernels:
     """List the heaviest kernels of a saved report, whatever program wrote it; the file itself says which.
 
-    ncu reports give a row for each launch, with counters, ncu's own advice and a memory / compute / latency hint.
+    ncu reports give a row a launch, with counters, ncu's advice and a memory, compute or latency hint.
     """
     file, count = session.file(report), _bounded(n, "n")
     found = saved_reports.read(session, file)

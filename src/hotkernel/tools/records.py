@@ -1,36 +1,31 @@
-"""The tools record and history: keep what verify found, draw the board, say what to do next; measures nothing."""
+"""The tool record: keeps what verify found, draws the board, says what to do next; only confirmations are measured."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
-import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 from hotkernel.errors import ToolError
-from hotkernel.records import advice, comparisons, files, leaderboard, markdown, store
+from hotkernel.parameter import Bounds
+from hotkernel.records import advice, comparisons, confirmations, entries, leaderboard, markdown, sources, store
 from hotkernel.records.state import state_dir
 from hotkernel.records.store import Shelf
 from hotkernel.schema.comparison import PROTOCOL, Comparison
+from hotkernel.schema.explanation import Difference
+from hotkernel.schema.plain import from_plain
 from hotkernel.schema.record import (
-    Advice,
     Decision,
-    HistoryEntry,
-    HistoryResult,
     Logged,
     Record,
     RecordResult,
-    Skipped,
 )
 from hotkernel.schema.verdict import VerdictKind
 from hotkernel.session import Session
+from hotkernel.tools.again import verify_again
 
-NOTE_LIMIT = 300  # characters: what changed, in one line
-WHO_LIMIT = 80
-HISTORY_LIMIT = 50
-SKIPPED_LIMIT = 20
 GIT_TIMEOUT_S = 10.0
 PREVIOUS_BEST_SCOPE = "the same target, card, baseline and who"
 ALL_TIME_BEST_NOTE = "of anybody, and measured at another time: give it as incumbent for a real comparison"
@@ -42,60 +37,78 @@ def record(
     verify_result: Annotated[dict[str, Any] | str, "what verify answered, or its id; the numbers are verify's own"],
     note: Annotated[str, "what changed, in one line"] = "",
     who: Annotated[str, "who honestly made the change"] = "",
-    cwd: Annotated[str, "folder that holds results/ and LEADERBOARD.md (default: the working root)"] = "",
+    why: Annotated[dict[str, Any] | None, "explain's answer with `against`: why it won"] = None,
+    confirm: Annotated[int, "independent repeats to measure and keep with the row", Bounds(0, 10)] = 0,
+    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
 ) -> RecordResult:
-    """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert.
-
-    The same result again adds nothing and answers the same.
-    """
+    """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert."""
     store.check_target(target)
-    base = _base(session, cwd)
-    state = state_dir(session.environment)
-    given = _given(verify_result)
-    comparison = comparisons.load(state, _id_of(given))
-    if not comparison.self_reported and comparison.protocol != PROTOCOL:
-        raise ToolError(f"{comparison.id} was measured by protocol {comparison.protocol}, and this is {PROTOCOL}",
-                        fix="verify again")
+    base, state = session.folder(cwd), state_dir(session.environment)
+    given, difference = _given(verify_result), _difference(why)
+    comparison = _comparison(base, state, _id_of(given))
     commit = _commit(session, base)
-    with files.locked(state / "locks" / f"results-{hashlib.sha256(os.fsencode(base)).hexdigest()[:16]}.lock"):
+    with store.locked(state, base):
         logged = store.read(base).of(comparison.id)
         existed = logged is not None
         if logged is None:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
-            what, by = markdown.plain(note, NOTE_LIMIT), markdown.plain(who, WHO_LIMIT)
-            logged = store.write(base, Record(target, now, comparison, what, by, commit))
+            what, by = markdown.plain(note, entries.NOTE_LIMIT), markdown.plain(who, entries.WHO_LIMIT)
+            files = sources.baseline_files(base, comparison)
+            logged = store.write(base, Record(target, now, comparison, what, by, commit, baseline_files=files, why=difference))
         board, shelf = _redraw(base, logged)
-    return _result(base, board, shelf, logged, existed, _warnings(given, comparison, target, logged, existed))
+    warnings = _warnings(given, comparison, target, logged, existed)
+    if existed and difference not in (None, logged.record.why):
+        warnings = (*warnings, "this row was recorded before, so `why` was not added to it")
+    if confirm:
+        logged, board, shelf = _confirm(session, base, state, logged, confirm, cwd)
+    if logged.confirmed < len(logged.confirmations):
+        warnings = (*warnings, f"{logged.confirmed} of {len(logged.confirmations)} independent repeats came to this row's "
+                               "verdict: show says what the others found")
+    return _result(base, board, shelf, logged, existed, warnings)
 
 
-def history(
-    session: Session,
-    target: Annotated[str, "one target's name; empty: all"] = "",
-    cwd: Annotated[str, "folder that holds results/ (default: the working root)"] = "",
-) -> HistoryResult:
-    """What was tried so far and what came of it, the newest last: read it before trying the same again."""
-    if target:
-        store.check_target(target)
-    base = _base(session, cwd)
-    shelf = store.read(base)
-    entries = [each for each in shelf.records if target in ("", each.record.target)]
-    return HistoryResult(
-        entries=tuple(_entry(shelf, each) for each in entries[-HISTORY_LIMIT:]),
-        total=len(entries),
-        truncated=len(entries) > HISTORY_LIMIT,
-        targets=tuple(sorted({each.record.target for each in shelf.records})),
-        skipped=_skipped(shelf),
-        skipped_total=len(shelf.skipped),
-        warnings=() if entries or not target else (f"nothing is recorded of {target} under {base / store.RESULTS}",),
-    )
+def _comparison(base: Path, state: Path, comparison_id: str) -> Comparison:
+    """What verify saved under this id, or a row that says it, wherever that was measured. Raises ToolError."""
+    logged = store.read(base).of(comparison_id)
+    comparison = logged.record.comparison if logged else comparisons.load(state, comparison_id)
+    if not comparison.self_reported and comparison.protocol != PROTOCOL:
+        raise ToolError(f"{comparison.id} was measured by protocol {comparison.protocol}, and this is {PROTOCOL}",
+                        fix="verify again")
+    if comparison.confirms is not None:
+        raise ToolError(f"{comparison.id} was made to confirm {comparison.confirms}, and is no row of its own",
+                        fix="it is kept with that row; verify again for a row of its own")
+    return comparison
 
 
-def _base(session: Session, cwd: str) -> Path:
-    """The folder that holds results/ and the board."""
-    base = session.path(cwd) if cwd else session.root.resolve()
-    if not base.is_dir():
-        raise ToolError(f"no such folder: {base}", fix="check cwd")
-    return base
+def _confirm(session: Session, base: Path, state: Path, logged: Logged, times: int, cwd: str) -> tuple[Logged, Path, Shelf]:
+    """Measure the row again and keep each as it comes, so that a cancel keeps those that are done."""
+    for number in range(1, times + 1):
+        session.progress(f"confirmation {number} of {times}", number - 1, times)
+        found = verify_again(_told(session, number, times), logged, cwd=cwd, confirms=True)
+        with store.locked(state, base):
+            confirmations.write(base, logged, comparisons.load(state, found.id))
+            board, shelf = _redraw(base, logged)
+    return shelf.of(logged.record.comparison.id) or logged, board, shelf
+
+
+def _told(session: Session, number: int, times: int) -> Session:
+    """The same session, whose progress says which confirmation runs."""
+    def say(message: str, done: int | None = None, total: int | None = None) -> None:
+        session.progress(f"confirmation {number} of {times}: {message}", done, total)
+
+    return dataclasses.replace(session, progress=say)
+
+
+def _difference(why: dict[str, Any] | None) -> Difference | None:
+    """The difference in what explain answered."""
+    if not why:
+        return None
+    given = why.get("difference", why)
+    try:
+        return from_plain(Difference, given)
+    except (TypeError, ValueError) as error:
+        raise ToolError(f"why holds no difference of two profiles: {error}"[:300],
+                        fix="give what explain answered when it was called with against") from None
 
 
 def _given(verify_result: dict[str, Any] | str) -> dict[str, Any]:
@@ -141,26 +154,16 @@ def _redraw(base: Path, logged: Logged) -> tuple[Path, Shelf]:
                         fix=f"{error.fix}; then record the same id again", detail=error.detail) from None
 
 
-def _advice(shelf: Shelf, logged: Logged) -> Advice:
-    """What was to be done when this record was made: what came later does not change it."""
-    earlier = []
-    for each in shelf.records:
-        if each.log == logged.log:
-            break
-        earlier.append(each.record)
-    return advice.advise(earlier, logged.record)
-
-
 def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool,
             warnings: tuple[str, ...]) -> RecordResult:
-    found, advised = logged.record.comparison, _advice(shelf, logged)
+    found, advised, copy = logged.record.comparison, entries.advice_of(shelf, logged), entries.copy_path(logged)
     best, all_time = shelf.of(advised.best_id or ""), advice.all_time_best(shelf.records, logged)
     return RecordResult(
         log=str(base / logged.log),
         leaderboard=str(board),
         row=leaderboard.row(logged),
         keep=advised.keep,
-        advice=_sentence(advised),
+        advice=entries.sentence(advised),
         decision=advised.decision,
         basis=advised.basis,
         id=found.id,
@@ -174,7 +177,7 @@ def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool
         stop=advised.stop,
         stop_reason=advised.stop_reason,
         existed=existed,
-        candidate_copy=_copy(base, logged),
+        candidate_copy=str(base / copy) if copy else None,
         speedup_cell=leaderboard.speedup_cell(logged),
         candidate_mean_ms=_candidate_ms(logged),
         improved_on_best=advised.keep,
@@ -185,9 +188,9 @@ def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool
         all_time_best_candidate_ms=_candidate_ms(all_time),
         all_time_best_log=all_time.log if all_time else None,
         all_time_best_note=ALL_TIME_BEST_NOTE,
-        rows=len(shelf.records),
-        superseded_rows=len(shelf.superseded),
-        skipped=_skipped(shelf),
+        confirmations=len(logged.confirmations), confirmed=logged.confirmed,
+        rows=len(shelf.records), superseded_rows=len(shelf.superseded),
+        skipped=entries.skipped(shelf),
         skipped_total=len(shelf.skipped),
         warnings=warnings,
     )
@@ -196,11 +199,6 @@ def _result(base: Path, board: Path, shelf: Shelf, logged: Logged, existed: bool
 def _candidate_ms(logged: Logged | None) -> float | None:
     measured = logged.record.comparison.candidate if logged else None
     return measured.mean_ms if measured else None
-
-
-def _sentence(advised: Advice) -> str:
-    words = f"{advised.decision}: {advised.reason}"
-    return f"{words}. Stop: {advised.stop_reason}" if advised.stop_reason else words
 
 
 def _warnings(given: dict[str, Any], saved: Comparison, target: str, logged: Logged, existed: bool) -> tuple[str, ...]:
@@ -217,33 +215,3 @@ def _warnings(given: dict[str, Any], saved: Comparison, target: str, logged: Log
     if logged.record.candidate_file is None and saved.verdict is VerdictKind.FASTER:
         found.append("no copy of the candidate is kept: verify saved no text of it")
     return tuple(found)
-
-
-def _entry(shelf: Shelf, logged: Logged) -> HistoryEntry:
-    kept, found = logged.record, logged.record.comparison
-    return HistoryEntry(
-        log=logged.log,
-        target=kept.target,
-        timestamp=kept.timestamp,
-        verdict=found.verdict,
-        rule=found.rule,
-        speedup=found.speedup,
-        interval_99=found.interval_99,
-        decision=_advice(shelf, logged).decision,
-        note=markdown.plain(kept.note, 200),
-        who=markdown.plain(kept.who, WHO_LIMIT),
-        gpu=found.gpu,
-        assurance=found.assurance,
-        id=found.id,
-        candidate_copy=_copy(Path(), logged),
-    )
-
-
-def _copy(base: Path, logged: Logged) -> str | None:
-    name = logged.record.candidate_file
-    return (base / logged.log).with_name(Path(name).name).as_posix() if name else None
-
-
-def _skipped(shelf: Shelf) -> tuple[Skipped, ...]:
-    return tuple(Skipped(markdown.plain(each.path, 200), markdown.plain(each.reason, 300))
-                 for each in shelf.skipped[:SKIPPED_LIMIT])

@@ -21,6 +21,7 @@ from hotkernel.errors import ToolError
 from hotkernel.harness import sources
 from hotkernel.harness.plan import VALUES_PER_PAIR
 from hotkernel.harness.zygote import Zygote
+from hotkernel.judge.earlier_keys import verify_result
 from hotkernel.machine import driver
 from hotkernel.machine.process import Cancelled
 from hotkernel.parameter import Bounds
@@ -28,7 +29,7 @@ from hotkernel.records import calibrations, comparisons, pins, store
 from hotkernel.records.advice import run_best
 from hotkernel.records.state import state_dir
 from hotkernel.scaffold import vendor
-from hotkernel.schema.comparison import Comparison, Source
+from hotkernel.schema.comparison import Comparison, Source, VerifyResult
 from hotkernel.schema.gpu import Gpu
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.request import Request
@@ -54,29 +55,31 @@ def verify(
     cwd: Annotated[str, "folder that paths are relative to"] = "",
     timeout: Annotated[float, "seconds for the whole verify of a target, for each run of a script", Bounds(1, 86_400)] = 600,
     incumbent: Annotated[str, "the best so far, run beside both: `best` (of the records), a file, or a comparison's id"] = "",
-) -> Comparison:
+) -> VerifyResult:
     """Judge a candidate against its baseline: faster, slower, inconclusive, incorrect or invalid, with the reason.
 
-    A target's candidate is not asked: fresh secret inputs for every call, every output checked, the clock outside, pairs of
-    fresh processes, a gain confirmed on new ones. Scripts that print their times are compared too, as self_reported.
+    A candidate is not asked: fresh secret inputs for every call, every output checked, the clock outside, pairs of fresh
+    processes, a gain confirmed on new ones. Scripts that print their times are compared as self_reported.
     Keep the id: `record` takes the numbers from it.
     """
+    began = time.monotonic()
     files = {Side.BASELINE: session.file(baseline, cwd=cwd or None), Side.CANDIDATE: session.file(candidate, cwd=cwd or None)}
     if CONTRACT_WORD not in files[Side.BASELINE].read_text(encoding="utf-8", errors="replace"):
-        return _save(session, compare_scripts(session, candidate, baseline, n or DEFAULT_SCRIPT_RUNS, warmup, args, cwd, timeout))
+        found = compare_scripts(session, candidate, baseline, n or DEFAULT_SCRIPT_RUNS, warmup, args, cwd, timeout)
+        comparisons.save(state_dir(session.environment), found)
+        return verify_result(found, warmup=warmup, wall_s=time.monotonic() - began)
     if args:
         raise ToolError("args is for scripts; a target takes none", fix="leave args out, or put what varies into the target")
-    return judge(session, files, n=n, cwd=cwd, timeout=timeout, incumbent=incumbent)
-
-
-def _save(session: Session, comparison: Comparison) -> Comparison:
-    comparisons.save(state_dir(session.environment), comparison)
-    return comparison
+    found = judge(session, files, n=n, cwd=cwd, timeout=timeout, incumbent=incumbent)
+    return verify_result(found, warmup=None, wall_s=time.monotonic() - began)
 
 
 def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cwd: str = "", timeout: float = 600.0,
-          incumbent: str = "", values_per_pair: int = VALUES_PER_PAIR) -> Comparison:
-    """One verify of a target under the card's lock; fewer values a pair are for tests, which have many to judge."""
+          incumbent: str = "", values_per_pair: int = VALUES_PER_PAIR, confirms: str | None = None) -> Comparison:
+    """One verify of a target under the card's lock; fewer values a pair are for tests, which have many to judge.
+
+    One that `confirms` a recorded comparison stands alone: it neither goes on with the key's test nor counts as a try.
+    """
     state = state_dir(session.environment)
     python = session.python()
     with _scratch() as scratch:
@@ -86,9 +89,9 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
             session.progress("starting the user's Python", None, None)
             zygote = session.nursery.zygote(python, session.environment, state / "zygote.log")
             request = _request(session, files, state, scratch, zygote, gpu, n, cwd, timeout, incumbent)
-            request = replace(request, values_per_pair=values_per_pair)
+            request = replace(request, values_per_pair=values_per_pair, confirms=confirms, keep_ledger=confirms is None)
             comparison = _referee(session, zygote, request, scratch)
-        return replace(comparison, evidence=None, seconds={**comparison.seconds, "verify": time.monotonic() - began})
+        return replace(comparison, seconds={**comparison.seconds, "verify": time.monotonic() - began})
 
 
 @contextlib.contextmanager
