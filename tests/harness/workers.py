@@ -15,6 +15,7 @@ from hotkernel.harness.links import WorkerLink
 from hotkernel.harness.zygote import Fork, Zygote
 from hotkernel.schema.verdict import Side
 from hotkernel_contract import protocol
+from hotkernel_contract.call import Call
 from hotkernel_contract.slots import HostArena, lay_out, views
 
 SLOTS = 4
@@ -41,7 +42,8 @@ class Nest:
         for slot in views(self.arena.base, fields[0]):
             slot.copy_(X)
         self.files = (self.arena.fd,)
-        self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": ""}
+        self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": "",
+                       "call": {**Call(("x",)).to_plain(), "names": ["output"], "case": "", "baseline": ""}}
 
     def worker(self, source: str = GOOD) -> WorkerLink:
         """A worker on this source; it has not said anything yet."""

@@ -67,6 +67,7 @@ class Trial:
             self.target = {**self.oracle.ask("describe"), **loaded}
         self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
         self.copies = bool(self.target["reuses_output"])
+        self.checks.returned = self.target["returned"]
         return self.target
 
     def prepare(self) -> Plan:
@@ -133,7 +134,7 @@ class Trial:
             if todo:
                 self.crew.ask_to_load(workers, self.layout, self.files)
             self.crew.wait_until_ready(workers)
-            self.oracle.answer("prove")
+            self.target |= self.oracle.answer("prove")
             self.crew.end(workers)
             for side in todo:
                 self.crew.mark_built(side)

@@ -150,7 +150,7 @@ def card_names(gpu: Gpu | None) -> tuple[str, ...]:
 
 
 def _names(side: Side, target: str) -> list[str]:
-    return ["baseline"] if side is Side.BASELINE else [f"{target}_candidate", "candidate"]
+    return [] if side is Side.BASELINE else [f"{target}_candidate", "candidate"]
 
 
 def _version_warning(version: str) -> list[str]:
