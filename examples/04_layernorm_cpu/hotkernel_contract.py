@@ -7,9 +7,10 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: 008b5d55018de14993ee813f42c81f4ed351c5b1a13c2f3292caed819436f9af
+# version 0.2.0, SHA-256 of all that follows this line: 3b651c48b6554fdd86e1d580b31179574e045f4510828900d318d06103381657
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -151,6 +152,10 @@ def _read_words(name: str, spec: str, words: Any) -> Tuple[str, Any, str]:
 
 # loading.py: Loads the user's own: a function by its name, a file as a module, a tensor from a file; judges nothing.
 
+_NPY_DTYPES = {
+    "<f8": torch.float64, "<f4": torch.float32, "<f2": torch.float16, "<i8": torch.int64, "<i4": torch.int32, "<i2": torch.int16,
+    "|i1": torch.int8, "|u1": torch.uint8, "|b1": torch.bool,
+}
 _SAFE_DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
@@ -221,9 +226,7 @@ def load_tensor(path: Path, key: str = "") -> torch.Tensor:
     """The tensor `key` of a .pt or .safetensors file, or what a .npy holds; where there is one, the key may go. Raises TargetError."""
     try:
         if path.suffix == ".npy":
-            import numpy
-
-            return torch.from_numpy(numpy.load(path, allow_pickle=False))
+            return _from_npy(path)
         if path.suffix == ".safetensors":
             return _from_safetensors(path, key)
         if path.suffix in (".pt", ".pth", ".bin"):
@@ -270,6 +273,21 @@ def _from_safetensors(path: Path, key: str) -> torch.Tensor:
         start, end = entry["data_offsets"]
         file.seek(8 + size + start)
         return torch.frombuffer(bytearray(file.read(end - start)), dtype=_SAFE_DTYPES[entry["dtype"]]).view(entry["shape"])
+
+
+def _from_npy(path: Path) -> torch.Tensor:
+    """Its header is a Python literal behind a magic word, two bytes of version and its own length."""
+    with open(path, "rb") as file:
+        magic, major = file.read(6), file.read(2)[0]
+        if magic != b"\x93NUMPY":
+            raise TargetError("%s is no .npy file" % path)
+        (size,) = struct.unpack("<H", file.read(2)) if major == 1 else struct.unpack("<I", file.read(4))
+        header = ast.literal_eval(file.read(size).decode("latin-1"))
+        if header["descr"] not in _NPY_DTYPES:
+            raise TargetError("%s holds %s, which is none of %s" % (path, header["descr"], ", ".join(_NPY_DTYPES)))
+        flat = torch.frombuffer(bytearray(file.read()), dtype=_NPY_DTYPES[header["descr"]])
+    shape = header["shape"]
+    return flat.view(shape[::-1]).permute(*range(len(shape))[::-1]) if header["fortran_order"] else flat.view(shape)
 
 
 # call.py: How a target's function is called and what comes out of it: arguments by place and name, a module's weights, gradients.
@@ -345,7 +363,8 @@ class Call:
         written = [values[name] for name in self.writes]
         found = {name: y for name, y in found.items() if not any(_is_the_same(y, x) for x in written)}
         if not found and not self.writes:
-            raise NotTensors("it returns no tensor; declare what it writes with writes=(…)")
+            raise NotTensors("it returns no tensor but %s; what a function writes in place is declared with writes=(…)"
+                             % type(returned).__name__)
         return found
 
     def prepared(self, setup: Callable[..., Any], values: Dict[str, Any]) -> Dict[str, Any]:

@@ -38,7 +38,8 @@ class Judged:
         self.file = nest.folder / "t_baseline.py"
         self.file.write_text(text, encoding="utf-8")
         self.oracle = OracleLink(nest.fork, private(own_environment(), folder, folder / "caches", ""), folder / "log", 30.0)
-        self.said = self.oracle.ask("load", baseline=str(self.file), device="", threads=1, **load)
+        loaded = self.oracle.ask("load", baseline=str(self.file), device="", threads=1, **load)
+        self.said = {**loaded, **self.oracle.ask("describe"), **self.oracle.ask("prove")}
         self.nest.layout = self.oracle.ask("allocate", slots=SLOTS, copies=self.said["reuses_output"])
         self.nest.files = tuple(self.oracle.files)
         self.oracle.ask("draw", size=2 * SLOTS)
