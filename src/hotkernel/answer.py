@@ -29,8 +29,16 @@ def head(request: Request, target: Mapping[str, Any], verdict: Verdict, pins: Ma
         roofline_inputs={"min_bytes": target.get("min_bytes"), "flops": target.get("flops")},
         gpu=request.gpu if on_card else None, gpu_uuid=request.gpu_uuid if on_card else None,
         driver=request.driver if on_card else None, power_limit_w=request.power_limit_w if on_card else None,
-        shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources, pins=dict(pins), cmds=request.cmds,
+        **baselines(target), shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources, pins=dict(pins), cmds=request.cmds,
         versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
+
+
+def baselines(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The times of several baselines and which was the fastest; nothing where there is one."""
+    times_us: dict[str, float] = target.get("baselines_us", {})
+    if len(times_us) < 2:
+        return {}
+    return {"baselines_ms": {name: us / 1e3 for name, us in times_us.items()}, "baseline_name": target["baseline_name"]}
 
 
 def confined_by(held: int) -> dict[str, bool]:

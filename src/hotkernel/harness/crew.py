@@ -42,6 +42,7 @@ class Setting:
     device: str  # cuda, cpu or "" for the target's choice
     visible: str  # for CUDA_VISIBLE_DEVICES
     cores: tuple[int, ...]
+    case: str  # of a target with several; empty: the first
     deadline: float  # of time.monotonic
     wanted: Wanted = field(default_factory=Wanted)
 

@@ -57,6 +57,10 @@ class Comparison:
     speedup_over_incumbent: float | None = None
     incumbent_verdict: VerdictKind | None = None
     call_ms: dict[str, float] | None = None  # host included, by side
+    setup_ms: dict[str, float] | None = None  # what a side's own setup(static inputs) took, once a process, in no other time
+    baselines_ms: dict[str, float] | None = None  # about, of every baseline of the target; the fastest is the baseline
+    baseline_name: str | None = None  # which that is, where there are several
+    limited_rounds: dict[str, str] = field(default_factory=dict)  # kinds of inputs that the baseline gets wrong, so not asked
     floor_ms: float | None = None
     ceiling_share_pct: float | None = None  # of this card's measured bandwidth at these bytes
     roofline_inputs: dict[str, float | None] = field(default_factory=dict)  # min_bytes, flops

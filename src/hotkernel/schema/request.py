@@ -39,4 +39,5 @@ class Request:
     contract_edited: bool = False  # the copy beside the target is not what was generated
     warnings: list[str] = field(default_factory=list)
     keep_ledger: bool = True
+    case: str = ""  # of a target with several; empty: its first
     values_per_pair: int = 8
