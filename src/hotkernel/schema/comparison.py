@@ -32,6 +32,25 @@ class Versions:
 
 
 @dataclass(frozen=True)
+class CaseResult:
+    """One case of a target with several: what a verify of it alone found, under the id that it is saved by."""
+
+    case: str
+    id: str
+    verdict: VerdictKind
+    reason: str
+    rule: str | None
+    speedup: float | None
+    interval_99: tuple[float, ...] | None
+    baseline_ms: float | None  # means of a call
+    candidate_ms: float | None
+    samples: int  # of the candidate
+    shapes: dict[str, list[int]]
+    dtype: str | None
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Baseline against candidate: the verdict, both sides' times, and everything needed to recompute it."""
 
@@ -73,6 +92,9 @@ class Comparison:
     gpu_after: GpuState | None = None
     shapes: dict[str, list[int]] = field(default_factory=dict)
     dtype: str | None = None
+    case: str = ""  # of a target with several, which one; empty for the target, and for all of its cases together
+    case_names: tuple[str, ...] = ()  # all that the target has
+    cases: tuple[CaseResult, ...] = ()  # of the verdict over all of them: speedup is the geometric mean
     sources: dict[str, Source] = field(default_factory=dict)  # baseline, contract, candidate, incumbent
     pins: dict[str, str] = field(default_factory=dict)  # file name -> SHA-256, over what the baseline loads
     versions: Versions | None = None

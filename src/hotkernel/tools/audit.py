@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hotkernel.errors import ToolError
+from hotkernel.judge import cases as case_judge
 from hotkernel.judge import samples
 from hotkernel.judge.verdict import decide, decide_over_incumbent
 from hotkernel.records import comparisons, leaderboard, store
@@ -63,10 +64,35 @@ def audit(
 
 def _audited(session: Session, base: Path, logged: Logged) -> AuditedLog:
     found = logged.record.comparison
-    verdict = decide(found.evidence) if found.evidence and not found.self_reported else None
-    problems = [*_of_verdict(found, verdict), *_of_copy(base, logged), *_of_saved(session, found)]
+    verdict = _proved(found)
+    of_verdict = _of_cases(found, verdict) if found.cases else _of_verdict(found, verdict)
+    problems = [*of_verdict, *_of_copy(base, logged), *_of_saved(session, found)]
     return AuditedLog(logged.log, logged.record.target, found.id, found.verdict, verdict.kind if verdict else None,
                       tuple(problems))
+
+
+def _proved(found: Comparison) -> Verdict | None:
+    """The verdict that a log's evidence gives; over cases, theirs."""
+    if found.self_reported:
+        return None
+    if found.cases:
+        return case_judge.join(found.cases) if all(case.evidence for case in found.cases) else None
+    return decide(found.evidence) if found.evidence else None
+
+
+def _of_cases(found: Comparison, verdict: Verdict | None) -> Iterator[str]:
+    """How a log over several cases differs from what their evidence proves."""
+    for case in found.cases:
+        if case.evidence is None:
+            yield f"case {case.case} keeps no evidence, so nothing proves its verdict"
+            continue
+        proved = decide(case.evidence)
+        if (proved.kind, proved.rule) != (case.verdict, case.rule) or not _same(proved.speedup, case.speedup) \
+                or not _all_same(proved.interval, case.interval_99):
+            yield f"case {case.case} says {case.verdict} ({_said(case.speedup)}), its evidence {proved.kind} ({_said(proved.speedup)})"
+    if verdict and (verdict.kind is not found.verdict or not _same(verdict.speedup, found.speedup)
+                    or not _all_same(verdict.interval, found.interval_99)):
+        yield f"it says {found.verdict} ({_said(found.speedup)}), its cases {verdict.kind} ({_said(verdict.speedup)})"
 
 
 def _of_verdict(found: Comparison, verdict: Verdict | None) -> Iterator[str]:
