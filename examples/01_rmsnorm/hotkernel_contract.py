@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: 3b651c48b6554fdd86e1d580b31179574e045f4510828900d318d06103381657
+# version 0.2.0, SHA-256 of all that follows this line: a2cd61666d3dfbc677f3583f578ba84c40c5b5340700f3daf8c6eae71cf55ead
 from __future__ import annotations
 
 import ast
@@ -53,7 +53,8 @@ _OF_FLOATS, _OF_INTEGERS, _RANGELESS = ("positive", "unit"), ("lengths", "offset
 LAYOUTS = ("transposed", "sliced")  # the last two dimensions swapped in memory; rows that are parts of longer ones
 SLICE_GAP = 16  # elements between the rows of a sliced input: still aligned
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HEAD = re.compile(r"(?P<shape>scalar|\d+(?:[x,*]\d+)*)(?::(?P<dtype>[A-Za-z0-9_]+)(?![\w=]))?(?:<(?P<high>\d+))?(?P<rest>(?::[\w=.]+)*)")
+_HEAD = re.compile(r"(?P<shape>scalar|\d+(?:[x,*]\d+)*)(?::(?P<dtype>[A-Za-z0-9_]+)(?![\w=]))?"
+                   r"(?:<(?P<high>\d+))?(?P<rest>(?::[\w=.]+)*)")
 FILE = "file="
 
 
@@ -113,7 +114,7 @@ class Input:
         if high is not None and dtype is not torch.bool and high > min(torch.iinfo(dtype).max + 1, 2**63 - 1):
             raise TargetError("input %s: %s holds no number up to %d" % (name, dtype, high - 1))
         fits = {"share": dtype is torch.bool, "perm": dtype is not torch.bool, "onehot": True, "sorted": True}
-        fits.update({each: dtype.is_floating_point for each in _OF_FLOATS}, **{each: is_integer for each in _OF_INTEGERS})
+        fits.update(dict.fromkeys(_OF_FLOATS, dtype.is_floating_point), **dict.fromkeys(_OF_INTEGERS, is_integer))
         if draw and (not fits[draw] or not self.shape):
             raise TargetError("input %s: %s is not for %s of shape %s" % (name, draw, dtype, list(self.shape)))
         if draw == "share" and not 0 < self.value < 1:
@@ -223,7 +224,7 @@ def parameters_of(function: Callable[..., Any]) -> Optional[List[str]]:
 
 
 def load_tensor(path: Path, key: str = "") -> torch.Tensor:
-    """The tensor `key` of a .pt or .safetensors file, or what a .npy holds; where there is one, the key may go. Raises TargetError."""
+    """The tensor `key` of a .pt or .safetensors file (it may go where there is one), or what a .npy holds. Raises TargetError."""
     try:
         if path.suffix == ".npy":
             return _from_npy(path)
@@ -233,7 +234,7 @@ def load_tensor(path: Path, key: str = "") -> torch.Tensor:
             return _picked(torch.load(path, map_location="cpu", weights_only=True), key, path)
     except TargetError:
         raise
-    except Exception as error:  # noqa: BLE001 - a damaged file raises anything, by the format
+    except Exception as error:
         raise TargetError("%s cannot be read: %s: %s" % (path, type(error).__name__, str(error)[:300])) from error
     raise TargetError("%s: a tensor's file ends in .pt, .safetensors or .npy" % path)
 
@@ -256,8 +257,12 @@ def _picked(found: Any, key: str, path: Path) -> torch.Tensor:
     if not key and len(tensors) == 1:
         return next(iter(tensors.values())).detach()
     if key not in tensors:
-        raise TargetError("%s has no tensor %r; it has %s: name one after #" % (path, key, ", ".join(map(str, tensors)) or "none"))
+        raise _no_tensor(path, key, tensors)
     return tensors[key].detach()
+
+
+def _no_tensor(path: Path, key: str, names: Any) -> TargetError:
+    return TargetError("%s has no tensor %r; it has %s: name one after #" % (path, key, ", ".join(map(str, names)) or "none"))
 
 
 def _from_safetensors(path: Path, key: str) -> torch.Tensor:
@@ -268,7 +273,7 @@ def _from_safetensors(path: Path, key: str) -> torch.Tensor:
         if not key and len(header) == 1:
             key = next(iter(header))
         if key not in header:
-            raise TargetError("%s has no tensor %r; it has %s: name one after #" % (path, key, ", ".join(header) or "none"))
+            raise _no_tensor(path, key, header)
         entry = header[key]
         start, end = entry["data_offsets"]
         file.seek(8 + size + start)
@@ -429,7 +434,7 @@ class ModuleCall:
         return {name: places[0][0][places[0][1]].detach() for name, places in self.places.items()}
 
     def is_parameter(self, name: str) -> bool:
-        table, leaf = self.places[name][0]
+        table = self.places[name][0][0]
         return any(table is owner._parameters for owner in self.module.modules())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -455,7 +460,8 @@ def _with_gradients(function: Callable[..., Any], a: Arguments, names: Sequence[
         forward = function(*a.args, **a.kwargs)
         outputs = [y for _, y in _leaves(forward, "output") if y.requires_grad]
         if len(outputs) != len(a.cotangents) or not outputs:
-            raise NotTensors("%d of the tensors that it returns have gradients, the baseline's %d" % (len(outputs), len(a.cotangents)))
+            raise NotTensors("%d of the tensors that it returns have gradients, of the baseline's %d"
+                             % (len(outputs), len(a.cotangents)))
         found = torch.autograd.grad(outputs, a.wanted, a.cotangents, allow_unused=True)
     return _Gradients(_detached(forward), {"grad " + name: g for name, g in zip(names, found) if g is not None})
 
@@ -857,7 +863,7 @@ def _permutation(spec: Input, shape: Tuple[int, ...], generator: torch.Generator
     return (order - half).double() * scale
 
 
-def _one_hot(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
+def _one_hot(_spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
     places = torch.randint(0, shape[-1], shape[:-1], generator=generator, device=device)
     return torch.nn.functional.one_hot(places, shape[-1])
 
@@ -875,11 +881,11 @@ def _lengths(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, de
     return spare.diff(dim=-1) + 1
 
 
-def _unit(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
+def _unit(_spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
     return torch.rand(shape, generator=generator, device=device) * 0.98 + 0.01
 
 
-def _positive(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
+def _positive(_spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
     x = torch.empty(shape, device=device)
     return x.normal_(generator=generator).abs_().add_(0.01)
 
@@ -1276,13 +1282,13 @@ def check_once(target: Target, function: Callable[..., Any], inputs: Inputs,
             return False, "it changed its inputs: %s" % name
     answers = target.expected(inputs, wide_for(*(y.dtype for y in right.values())))
     for name, output in outputs.items():
-        fault = fault_of(target, name, output, right[name], answers[name], "" if len(outputs) == 1 else name)
+        fault = fault_of(target, output, right[name], answers[name], "" if len(outputs) == 1 else name)
         if fault:
             return False, fault
     return True, ""
 
 
-def fault_of(target: Target, name: str, output: torch.Tensor, right: torch.Tensor, answer: torch.Tensor, shown: str) -> str:
+def fault_of(target: Target, output: torch.Tensor, right: torch.Tensor, answer: torch.Tensor, shown: str) -> str:
     """Why one output is not what the baseline's is, or nothing."""
     fault = shape_fault(tuple(output.shape), str(output.dtype), tuple(output.stride()),
                         (tuple(right.shape), str(right.dtype), tuple(right.stride())), shown)

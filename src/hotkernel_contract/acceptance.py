@@ -61,7 +61,7 @@ def try_target(baseline: Path) -> Dict[str, Any]:
         try:
             tried.append(try_case(whole.of_case(case) if case else whole, device))
         except TargetError as error:
-            raise TargetError("case %s: %s" % (case, error)) if case else error
+            raise TargetError("case %s: %s" % (case, error) if case else str(error)) from None
     return {
         **tried[0], "device": device, "loaded": {**_hashes_of(set(sys.modules) - before), **_hashes_of_files(whole)},
         "cases": list(whole.cases), "baselines": list(whole.baselines), "torch": torch.__version__,

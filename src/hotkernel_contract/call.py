@@ -148,7 +148,7 @@ class ModuleCall:
         return {name: places[0][0][places[0][1]].detach() for name, places in self.places.items()}
 
     def is_parameter(self, name: str) -> bool:
-        table, leaf = self.places[name][0]
+        table = self.places[name][0][0]
         return any(table is owner._parameters for owner in self.module.modules())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -174,7 +174,8 @@ def _with_gradients(function: Callable[..., Any], a: Arguments, names: Sequence[
         forward = function(*a.args, **a.kwargs)
         outputs = [y for _, y in _leaves(forward, "output") if y.requires_grad]
         if len(outputs) != len(a.cotangents) or not outputs:
-            raise NotTensors("%d of the tensors that it returns have gradients, the baseline's %d" % (len(outputs), len(a.cotangents)))
+            raise NotTensors("%d of the tensors that it returns have gradients, of the baseline's %d"
+                             % (len(outputs), len(a.cotangents)))
         found = torch.autograd.grad(outputs, a.wanted, a.cotangents, allow_unused=True)
     return _Gradients(_detached(forward), {"grad " + name: g for name, g in zip(names, found) if g is not None})
 

@@ -93,7 +93,7 @@ def _permutation(spec: Input, shape: Tuple[int, ...], generator: torch.Generator
     return (order - half).double() * scale
 
 
-def _one_hot(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
+def _one_hot(_spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
     places = torch.randint(0, shape[-1], shape[:-1], generator=generator, device=device)
     return torch.nn.functional.one_hot(places, shape[-1])
 
@@ -111,11 +111,11 @@ def _lengths(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, de
     return spare.diff(dim=-1) + 1
 
 
-def _unit(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
+def _unit(_spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
     return torch.rand(shape, generator=generator, device=device) * 0.98 + 0.01
 
 
-def _positive(spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
+def _positive(_spec: Input, shape: Tuple[int, ...], generator: torch.Generator, device: str) -> torch.Tensor:
     x = torch.empty(shape, device=device)
     return x.normal_(generator=generator).abs_().add_(0.01)
 

@@ -121,13 +121,13 @@ def check_once(target: Target, function: Callable[..., Any], inputs: Inputs,
             return False, "it changed its inputs: %s" % name
     answers = target.expected(inputs, wide_for(*(y.dtype for y in right.values())))
     for name, output in outputs.items():
-        fault = fault_of(target, name, output, right[name], answers[name], "" if len(outputs) == 1 else name)
+        fault = fault_of(target, output, right[name], answers[name], "" if len(outputs) == 1 else name)
         if fault:
             return False, fault
     return True, ""
 
 
-def fault_of(target: Target, name: str, output: torch.Tensor, right: torch.Tensor, answer: torch.Tensor, shown: str) -> str:
+def fault_of(target: Target, output: torch.Tensor, right: torch.Tensor, answer: torch.Tensor, shown: str) -> str:
     """Why one output is not what the baseline's is, or nothing."""
     fault = shape_fault(tuple(output.shape), str(output.dtype), tuple(output.stride()),
                         (tuple(right.shape), str(right.dtype), tuple(right.stride())), shown)

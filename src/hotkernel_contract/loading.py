@@ -89,7 +89,7 @@ def parameters_of(function: Callable[..., Any]) -> Optional[List[str]]:
 
 
 def load_tensor(path: Path, key: str = "") -> torch.Tensor:
-    """The tensor `key` of a .pt or .safetensors file, or what a .npy holds; where there is one, the key may go. Raises TargetError."""
+    """The tensor `key` of a .pt or .safetensors file (it may go where there is one), or what a .npy holds. Raises TargetError."""
     try:
         if path.suffix == ".npy":
             return _from_npy(path)
@@ -99,7 +99,7 @@ def load_tensor(path: Path, key: str = "") -> torch.Tensor:
             return _picked(torch.load(path, map_location="cpu", weights_only=True), key, path)
     except TargetError:
         raise
-    except Exception as error:  # noqa: BLE001 - a damaged file raises anything, by the format
+    except Exception as error:
         raise TargetError("%s cannot be read: %s: %s" % (path, type(error).__name__, str(error)[:300])) from error
     raise TargetError("%s: a tensor's file ends in .pt, .safetensors or .npy" % path)
 
@@ -122,8 +122,12 @@ def _picked(found: Any, key: str, path: Path) -> torch.Tensor:
     if not key and len(tensors) == 1:
         return next(iter(tensors.values())).detach()
     if key not in tensors:
-        raise TargetError("%s has no tensor %r; it has %s: name one after #" % (path, key, ", ".join(map(str, tensors)) or "none"))
+        raise _no_tensor(path, key, tensors)
     return tensors[key].detach()
+
+
+def _no_tensor(path: Path, key: str, names: Any) -> TargetError:
+    return TargetError("%s has no tensor %r; it has %s: name one after #" % (path, key, ", ".join(map(str, names)) or "none"))
 
 
 def _from_safetensors(path: Path, key: str) -> torch.Tensor:
@@ -134,7 +138,7 @@ def _from_safetensors(path: Path, key: str) -> torch.Tensor:
         if not key and len(header) == 1:
             key = next(iter(header))
         if key not in header:
-            raise TargetError("%s has no tensor %r; it has %s: name one after #" % (path, key, ", ".join(header) or "none"))
+            raise _no_tensor(path, key, header)
         entry = header[key]
         start, end = entry["data_offsets"]
         file.seek(8 + size + start)

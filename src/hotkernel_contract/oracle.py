@@ -133,7 +133,7 @@ class Oracle:
         names = ["", *target.baselines]
         inputs = decoy(target, self.device)
         with torch.no_grad():
-            times = {name: math.inf for name in names}
+            times = dict.fromkeys(names, math.inf)
             for _ in range(ROUGH_ROUNDS if len(names) > 1 else 1):
                 for name in names:
                     times[name] = min(times[name], self._rough_us(target.with_function(name), inputs))
@@ -177,7 +177,7 @@ class Oracle:
         out_size = 0
         if copies:
             returned = {kind.name: self.seen.outputs[kind.name].contiguous() for kind in self.seen.returned}
-            self.out_fields, out_size = lay_out(returned, {name: slots for name in returned})
+            self.out_fields, out_size = lay_out(returned, dict.fromkeys(returned, slots))
         self.arena = self.card.arena(size) if self.card else HostArena(size)
         self.out_arena = None
         if copies:

@@ -11,18 +11,18 @@ from hotkernel_contract.target import Target
 LARGE, TINY = 2.0**6, 2.0**-10  # of all elements: products and squares stay within fp16
 
 
-def _repeated(x: torch.Tensor, generator: torch.Generator) -> None:
+def _repeated(x: torch.Tensor, _generator: torch.Generator) -> None:
     """Every row of an input is its first."""
     rows = x.view(x.shape[0], -1, x.shape[-1])
     rows.copy_(rows[:, :1].expand_as(rows).clone())
 
 
-def _zeros(x: torch.Tensor, generator: torch.Generator) -> None:
+def _zeros(x: torch.Tensor, _generator: torch.Generator) -> None:
     x.zero_()
 
 
 def _scaled(factor: float) -> Callable[[torch.Tensor, torch.Generator], None]:
-    return lambda x, generator: _put(x, (x if x.element_size() >= 4 else x.float()) * factor)
+    return lambda x, _generator: _put(x, (x if x.element_size() >= 4 else x.float()) * factor)
 
 
 def _extreme(x: torch.Tensor, generator: torch.Generator) -> None:

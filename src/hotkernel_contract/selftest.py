@@ -35,7 +35,8 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
             _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
 
 
-def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor], tolerance: Tolerance) -> None:
+def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],
+                  tolerance: Tolerance) -> None:
     """Raise TargetError when the check of one output refuses the right answer, or takes a wrong one."""
     expected = Expected.of(answer, output.dtype)
     baseline = tally_of(output, expected, tolerance)
@@ -97,7 +98,8 @@ def refuse_reference(target: Target, answers: Outputs, outputs: Outputs, raw: Di
     clean = [torch.nan_to_num(x) if x.dtype.is_floating_point else x for x in answers.values()]
     if all(x.numel() == 0 or bool((x == x.reshape(-1)[0]).all()) for x in clean) and any(x.numel() > 1 for x in clean):
         first = next(x for x in clean if x.numel())
-        raise TargetError("the reference returns one constant (%s) for random inputs: it cannot judge" % first.reshape(-1)[0].item())
+        raise TargetError("the reference returns one constant (%s) for random inputs: it cannot judge"
+                          % first.reshape(-1)[0].item())
     wide = wide_for(*(x.dtype for x in outputs.values()))
     for name in target.raws:
         if is_kept(target, name) or name.startswith(WEIGHT):  # a module may have weights that a call leaves alone

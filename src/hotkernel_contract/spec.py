@@ -30,7 +30,8 @@ _OF_FLOATS, _OF_INTEGERS, _RANGELESS = ("positive", "unit"), ("lengths", "offset
 LAYOUTS = ("transposed", "sliced")  # the last two dimensions swapped in memory; rows that are parts of longer ones
 SLICE_GAP = 16  # elements between the rows of a sliced input: still aligned
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HEAD = re.compile(r"(?P<shape>scalar|\d+(?:[x,*]\d+)*)(?::(?P<dtype>[A-Za-z0-9_]+)(?![\w=]))?(?:<(?P<high>\d+))?(?P<rest>(?::[\w=.]+)*)")
+_HEAD = re.compile(r"(?P<shape>scalar|\d+(?:[x,*]\d+)*)(?::(?P<dtype>[A-Za-z0-9_]+)(?![\w=]))?"
+                   r"(?:<(?P<high>\d+))?(?P<rest>(?::[\w=.]+)*)")
 FILE = "file="
 
 
@@ -90,7 +91,7 @@ class Input:
         if high is not None and dtype is not torch.bool and high > min(torch.iinfo(dtype).max + 1, 2**63 - 1):
             raise TargetError("input %s: %s holds no number up to %d" % (name, dtype, high - 1))
         fits = {"share": dtype is torch.bool, "perm": dtype is not torch.bool, "onehot": True, "sorted": True}
-        fits.update({each: dtype.is_floating_point for each in _OF_FLOATS}, **{each: is_integer for each in _OF_INTEGERS})
+        fits.update(dict.fromkeys(_OF_FLOATS, dtype.is_floating_point), **dict.fromkeys(_OF_INTEGERS, is_integer))
         if draw and (not fits[draw] or not self.shape):
             raise TargetError("input %s: %s is not for %s of shape %s" % (name, draw, dtype, list(self.shape)))
         if draw == "share" and not 0 < self.value < 1:

@@ -1,4 +1,4 @@
-"""Targets of the variety that real kernels have, through a real oracle and worker: honest code is right, subtly wrong code is not."""
+"""Targets as various as real kernels, through a real oracle and worker: honest code is right, subtly wrong code is not."""
 
 from __future__ import annotations
 
@@ -202,7 +202,8 @@ def test_setup_runs_once_on_the_weights_that_stay_and_its_time_is_told_apart(nes
     for _ in range(3):
         judged.run(worker)  # drawn anew each time, and what was prepared still holds
 
-    assert worker.setup_s is not None and worker.setup_s > 0
+    assert worker.setup_s is not None
+    assert worker.setup_s > 0
     assert judged.worker(prepared.baseline(), is_baseline=True).setup_s is None
 
 

@@ -27,7 +27,8 @@ class Varied:
                 f'TARGET = Target(name="t", device="cpu", {self.words})\n')
 
     def candidate(self, body: str) -> str:
-        return (f"import torch\nimport torch.nn.functional as F\n{self.head if 'FUNCTION' not in self.head else ''}\n{self.setup}\n"
+        head = "" if "FUNCTION" in self.head else self.head
+        return (f"import torch\nimport torch.nn.functional as F\n{head}\n{self.setup}\n"
                 f"def candidate({self.parameters}):\n{_indented(body)}\n")
 
 
@@ -62,11 +63,12 @@ def unpack(packed, scale):
 """
 VARIED: dict[str, Varied] = {
     "paged gather": Varied(
-        "table, cache, lengths", "y = cache[table].flatten(1, 2)\nreturn y.masked_fill(torch.arange(y.shape[1])[None, :, None] >= "
-        "lengths[:, None, None], 0)",
+        "table, cache, lengths", "y = cache[table].flatten(1, 2)\nreturn y.masked_fill("
+        "torch.arange(y.shape[1])[None, :, None] >= lengths[:, None, None], 0)",
         "y = torch.index_select(cache, 0, table.view(-1)).view(table.shape[0], -1, cache.shape[2])\n"
         "return torch.where((torch.arange(y.shape[1])[None] < lengths[:, None])[..., None], y, 0.0)",
-        "y = cache[table].flatten(1, 2)\nreturn y.masked_fill(torch.arange(y.shape[1])[None, :, None] > lengths[:, None, None], 0)",
+        "y = cache[table].flatten(1, 2)\n"
+        "return y.masked_fill(torch.arange(y.shape[1])[None, :, None] > lengths[:, None, None], 0)",
         'function=run, inputs={"table": "4x4:int64<32", "cache": "32x4x8", "lengths": "4:int32<16"}, dtype="fp32", '
         'rotate=("table", "lengths")'),
     "int4 weights": Varied(
@@ -91,7 +93,8 @@ VARIED: dict[str, Varied] = {
     "residual and norm in place, two outputs": Varied(
         "x, residual, w", "residual.add_(x)\nr = torch.rsqrt(residual.pow(2).mean(-1, keepdim=True) + 1e-6)\n"
         "return residual * r * w, r",
-        "torch.add(x, residual, out=residual)\nr = (residual.square().mean(-1, keepdim=True) + 1e-6).rsqrt()\nreturn residual * (r * w), r",
+        "torch.add(x, residual, out=residual)\nr = (residual.square().mean(-1, keepdim=True) + 1e-6).rsqrt()\n"
+        "return residual * (r * w), r",
         "y = residual + x\nr = torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)\nreturn y * r * w, r",
         'function=run, inputs={"x": "32x64", "residual": "32x64", "w": "64"}, dtype="fp32", writes=("residual",)'),
     "cross entropy, forward and backward": Varied(
@@ -103,12 +106,14 @@ VARIED: dict[str, Varied] = {
     "a gradient alone is wrong": Varied(
         "x, w", "return torch.tanh(x) * w", "return w * torch.tanh(x)", "return Odd.apply(x, w)",
         'function=run, inputs={"x": "16x32", "w": "32"}, dtype="fp32", backward=True, mixture="normal"',
-        "class Odd(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, w):\n        ctx.save_for_backward(x, w)\n"
+        "class Odd(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, w):\n"
+        "        ctx.save_for_backward(x, w)\n"
         "        return torch.tanh(x) * w\n    @staticmethod\n    def backward(ctx, g):\n        x, w = ctx.saved_tensors\n"
         "        t = torch.tanh(x)\n        return g * w * (1 - t * t * 0.99), (g * t).sum(0)"),
     "rotary": Varied(
         "q, k, angle", "c, s = angle.cos(), angle.sin()\n"
-        "turn = lambda x: torch.cat([x[..., :16] * c - x[..., 16:] * s, x[..., 16:] * c + x[..., :16] * s], -1)\nreturn turn(q), turn(k)",
+        "turn = lambda x: torch.cat([x[..., :16] * c - x[..., 16:] * s, x[..., 16:] * c + x[..., :16] * s], -1)\n"
+        "return turn(q), turn(k)",
         "c, s = angle.cos().repeat(1, 2), angle.sin().repeat(1, 2)\n"
         "return tuple(x * c + torch.cat([-x[..., 16:], x[..., :16]], -1) * s for x in (q, k))",
         "c, s = angle.cos().repeat(1, 2), angle.sin().repeat(1, 2)\n"
@@ -153,11 +158,12 @@ VARIED: dict[str, Varied] = {
         "x, w, bias, eps", "return F.layer_norm(x, (32,), w, bias, eps)",
         "return ((x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, unbiased=False, keepdim=True) + eps) * w + bias).contiguous()",
         "return ((x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True) + eps) * w + bias).contiguous()",
-        'function=run, inputs={"x": "32x32:transposed", "w": "32", "bias": "32"}, keywords=("bias",), constants={"eps": 1e-5}, '
-        'dtype="fp32", mixture="normal"'),
+        'function=run, inputs={"x": "32x32:transposed", "w": "32", "bias": "32"}, keywords=("bias",), '
+        'constants={"eps": 1e-5}, dtype="fp32", mixture="normal"'),
     "fp8 with scales, sliced rows": Varied(
-        "x, scale", "return x.float() * scale", "return scale * x.to(torch.float32)", "return (x.float() * scale).bfloat16().float()",
-        'function=run, inputs={"x": "32x64:fp8_e4m3:sliced", "scale": "32x1:fp32:positive"}, dtype="fp32"', rule="wrong_values"),
+        "x, scale", "return x.float() * scale", "return scale * x.to(torch.float32)",
+        "return (x.float() * scale).bfloat16().float()",
+        'function=run, inputs={"x": "32x64:fp8_e4m3:sliced", "scale": "32x1:fp32:positive"}, dtype="fp32"'),
     "a dict of outputs, one of them integers": Varied(
         "x", "return {'largest': x.amax(-1), 'where': x.argmax(-1), 'rest': (x > 0, None)}",
         "v, i = x.max(-1)\nreturn {'where': i, 'rest': (x > 0, None), 'largest': v}",

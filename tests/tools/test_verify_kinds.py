@@ -45,7 +45,8 @@ class Twist(torch.nn.Module):
             y = torch.tanh(self.line(x))
         return y
 
-TARGET = Target(name="twist", function=Twist, inputs={"x": "64x256"}, dtype="fp32", device="cpu", mixture="normal", static=("weights",))
+TARGET = Target(name="twist", function=Twist, inputs={"x": "64x256"}, dtype="fp32", device="cpu", mixture="normal",
+                static=("weights",))
 """
 PREPARED = """
 import torch

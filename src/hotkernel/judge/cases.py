@@ -27,7 +27,8 @@ def join(cases: Sequence[CaseResult]) -> Verdict:
         return Verdict(VerdictKind.INCONCLUSIVE, f"case {unknown.case}: {unknown.reason}", rule=unknown.rule)
     speedup = math.exp(math.fsum(map(math.log, speedups)) / len(cases))
     interval = _interval(cases, speedup)
-    said = f"{wording.difference(Estimate((), math.log(speedup), None))} in the geometric mean of {wording.count(len(cases), 'case')}"
+    gain = wording.difference(Estimate((), math.log(speedup), None))
+    said = f"{gain} in the geometric mean of {wording.count(len(cases), 'case')}"
     faster = [case for case in cases if case.verdict is VerdictKind.FASTER]
     slower = [case for case in cases if case.verdict is VerdictKind.SLOWER]
     if slower and faster:
@@ -40,7 +41,7 @@ def join(cases: Sequence[CaseResult]) -> Verdict:
         return Verdict(VerdictKind.FASTER, f"{said}: confirmed in {_listed(faster)}{rest}", speedup=speedup, interval=interval)
     why = f"confirmed in {_listed(faster)} alone, and the mean may be none" if faster else "no case is faster beyond its noise"
     return Verdict(VerdictKind.INCONCLUSIVE, f"{said}: {why}", speedup=speedup, interval=interval,
-                   equivalent=None if interval is None else 0.99 <= interval[0] and interval[1] <= 1.01)
+                   equivalent=None if interval is None else interval[0] >= 0.99 and interval[1] <= 1.01)
 
 
 def _interval(cases: Sequence[CaseResult], speedup: float) -> tuple[float, float] | None:

@@ -89,7 +89,8 @@ def _of_cases(found: Comparison, verdict: Verdict | None) -> Iterator[str]:
         proved = decide(case.evidence)
         if (proved.kind, proved.rule) != (case.verdict, case.rule) or not _same(proved.speedup, case.speedup) \
                 or not _all_same(proved.interval, case.interval_99):
-            yield f"case {case.case} says {case.verdict} ({_said(case.speedup)}), its evidence {proved.kind} ({_said(proved.speedup)})"
+            yield (f"case {case.case} says {case.verdict} ({_said(case.speedup)}), "
+                   f"its evidence {proved.kind} ({_said(proved.speedup)})")
     if verdict and (verdict.kind is not found.verdict or not _same(verdict.speedup, found.speedup)
                     or not _all_same(verdict.interval, found.interval_99)):
         yield f"it says {found.verdict} ({_said(found.speedup)}), its cases {verdict.kind} ({_said(verdict.speedup)})"

@@ -57,7 +57,8 @@ def record(
         raise ToolError(f"{comparison.id} was measured by protocol {comparison.protocol}, and this is {PROTOCOL}",
                         fix="verify again")
     if comparison.case:
-        raise ToolError(f"{comparison.id} is of the case {comparison.case!r} alone, and the target has {len(comparison.case_names)}",
+        count = len(comparison.case_names)
+        raise ToolError(f"{comparison.id} is of the case {comparison.case!r} alone, and the target has {count}",
                         fix="record the id that verify answered: that of all cases together")
     commit = _commit(session, base)
     with files.locked(state / "locks" / f"results-{hashlib.sha256(os.fsencode(base)).hexdigest()[:16]}.lock"):
