@@ -62,6 +62,7 @@ def try_target(baseline: Path) -> Dict[str, Any]:
             tried.append(try_case(whole.of_case(case) if case else whole, device))
         except TargetError as error:
             raise TargetError("case %s: %s" % (case, error) if case else str(error)) from None
+    tried[0]["call"]["module"] = whole.module_kind
     return {
         **tried[0], "device": device, "loaded": {**_hashes_of(set(sys.modules) - before), **_hashes_of_files(whole)},
         "cases": list(whole.cases), "baselines": list(whole.baselines), "torch": torch.__version__,
@@ -97,6 +98,8 @@ def try_case(target: Any, device: str) -> Dict[str, Any]:
             refuse_unsteady(tried, device, seen)
             limited = limited or rounds_for(tried, device, seen)[1]
     return {
+        "call": {"positional": list(target.call.positional), "keywords": list(target.call.keywords),
+                 "constants": list(target.call.constants), "module": target.module_kind},
         "rotate": list(target.rotate), "limited_rounds": limited, "writes": list(target.writes),
         "inputs": {name: "%s:%s" % ("x".join(map(str, x.shape)), _word(x.dtype)) for name, x in seen.inputs.items()},
         "output": ", ".join("%s%s:%s" % (name + " " if len(seen.outputs) > 1 else "", "x".join(map(str, y.shape)), _word(y.dtype))

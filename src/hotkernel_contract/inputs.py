@@ -166,8 +166,10 @@ def nearly_copy(x: torch.Tensor, generator: torch.Generator, draw: str = "") -> 
     y = x.clone()
     flat = y.view(-1)
     if draw in ("perm", "positive", "unit"):
-        row = y.view(-1, y.shape[-1])[int(torch.randint(0, flat.numel() // y.shape[-1], (), generator=generator, device=x.device))]
-        first, second = (int(torch.randint(0, row.numel(), (), generator=generator, device=x.device)) for _ in range(2))
+        rows = y.view(-1, y.shape[-1])
+        at, first, second = (int(torch.randint(0, limit, (), generator=generator, device=x.device))
+                             for limit in (rows.shape[0], y.shape[-1], y.shape[-1]))
+        row = rows[at]
         row[first], row[second] = row[second].clone(), row[first].clone()
         return y
     if draw in ("sorted", "onehot", "lengths", "offsets"):

@@ -156,7 +156,8 @@ VARIED: dict[str, Varied] = {
         'mixture="normal"'),
     "keywords, constants, a transposed input": Varied(
         "x, w, bias, eps", "return F.layer_norm(x, (32,), w, bias, eps)",
-        "return ((x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, unbiased=False, keepdim=True) + eps) * w + bias).contiguous()",
+        "r = torch.rsqrt(x.var(-1, unbiased=False, keepdim=True) + eps)\n"
+        "return ((x - x.mean(-1, keepdim=True)) * r * w + bias).contiguous()",
         "return ((x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True) + eps) * w + bias).contiguous()",
         'function=run, inputs={"x": "32x32:transposed", "w": "32", "bias": "32"}, keywords=("bias",), '
         'constants={"eps": 1e-5}, dtype="fp32", mixture="normal"'),
