@@ -185,7 +185,7 @@ class Oracle:
         self.columns = {field.name: views(self.arena.base, field) for field in self.fields}
         for name, column in self.columns.items():
             for slot in column:
-                slot.copy_(self.seen.inputs[name])
+                slot.copy_(self.pool.static.get(name, self.seen.inputs[name]))
         self.make_snapshot(slots, is_read=not (self.card or copies))
         answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
                   "size": size, "out_size": out_size, "call": self.call}

@@ -1,14 +1,42 @@
-"""Joins the comparisons of a target's cases to one, and takes such a one apart again; measures nothing."""
+"""Has each case of a target verified, and joins their comparisons to one; measures nothing itself."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from hotkernel.errors import ToolError
 from hotkernel.judge import cases as case_judge
+from hotkernel.records import comparisons, pins
 from hotkernel.schema.comparison import CaseResult, Comparison
-from hotkernel.schema.verdict import Check
+from hotkernel.schema.request import Request
+from hotkernel.schema.verdict import Check, VerdictKind
+from hotkernel.session import Session
+
+
+def over_cases(session: Session, request: Request, first: Comparison, measure: Callable[[Request], Comparison]) -> Comparison:
+    """The verdict over all cases of a target, of which `first` is the first: each is a verify of its own.
+
+    An incorrect or invalid one ends it: no other case could mend that.
+    """
+    parts, deadline, state = [first], time.monotonic() + request.timeout_s, Path(request.state)
+    for name in first.case_names[1:]:
+        if parts[-1].verdict in (VerdictKind.INCORRECT, VerdictKind.INVALID):
+            break
+        session.progress(f"case {name}", len(parts), len(first.case_names))
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise ToolError(f"the verify ran out of its timeout before case {name}", fix="give a larger timeout, or fewer cases")
+        folder = Path(request.scratch) / f"case-{len(parts)}"
+        folder.mkdir()
+        parts.append(measure(replace(request, id=comparisons.new_id(), case=name, timeout_s=left_s, scratch=str(folder),
+                                     pins=pins.load(state, Path(request.baseline_file)))))
+    whole = joined(comparisons.new_id(), parts)
+    comparisons.save(state, whole)
+    return whole
 
 
 def joined(comparison_id: str, parts: Sequence[Comparison]) -> Comparison:

@@ -32,7 +32,7 @@ from hotkernel.schema.comparison import Comparison, Source
 from hotkernel.schema.gpu import Gpu
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.request import Request
-from hotkernel.schema.verdict import Side, VerdictKind
+from hotkernel.schema.verdict import Side
 from hotkernel.session import Session
 from hotkernel.tools import case_verdicts
 from hotkernel.tools.card_lock import card_held
@@ -90,38 +90,10 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
             request = replace(request, values_per_pair=values_per_pair)
             comparison = _referee(session, zygote, request, scratch)
             if comparison.case:
-                comparison = _over_cases(session, zygote, request, scratch, comparison)
+                comparison = case_verdicts.over_cases(session, request, comparison, lambda asked: _referee(
+                    session, zygote, asked, Path(asked.scratch)))
         return replace(case_verdicts.without_evidence(comparison),
                        seconds={**comparison.seconds, "verify": time.monotonic() - began})
-
-
-def _over_cases(session: Session, zygote: Zygote, request: Request, scratch: Path, first: Comparison) -> Comparison:
-    """The verdict over all cases of a target, of which `first` is the first: each is a verify of its own.
-
-    An incorrect or invalid one ends it: no other case could mend that.
-    """
-    parts, deadline = [first], time.monotonic() + request.timeout_s
-    for name in first.case_names[1:]:
-        if parts[-1].verdict in (VerdictKind.INCORRECT, VerdictKind.INVALID):
-            break
-        session.progress(f"case {name}", len(parts), len(first.case_names))
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise ToolError(f"the verify ran out of its timeout before case {name}", fix="give a larger timeout, or fewer cases")
-        folder = _folder_for(scratch, name)
-        asked = replace(request, id=comparisons.new_id(), case=name, timeout_s=left_s, scratch=str(folder),
-                        pins=pins.load(Path(request.state), Path(request.baseline_file)))
-        parts.append(_referee(session, zygote, asked, folder))
-    joined = case_verdicts.joined(comparisons.new_id(), parts)
-    comparisons.save(Path(request.state), joined)
-    return joined
-
-
-def _folder_for(scratch: Path, case: str) -> Path:
-    """Where one case is measured."""
-    folder = scratch / f"case-{case}"
-    folder.mkdir()
-    return folder
 
 
 @contextlib.contextmanager
