@@ -89,8 +89,8 @@ CALLS: dict[str, Call] = {
 def try_one(session: Session, name: str, call: Call) -> tuple[str, str]:
     """The untouched candidate's verdict and its reason, or `refused` and why."""
     try:
-        made = new_target(session, name, f"torch.nn.functional:{name}", call.shape, call.dtype, list(call.extra), list(call.rotate),
-                          out_dir=name, more=list(call.more), mixture=call.mixture, device="cpu", iters=2)
+        made = new_target(session, name, f"torch.nn.functional:{name}", call.shape, call.dtype, list(call.extra),
+                          list(call.rotate), out_dir=name, more=list(call.more), mixture=call.mixture, device="cpu", iters=2)
         files = {Side.BASELINE: Path(made.files["baseline"]), Side.CANDIDATE: Path(made.files["candidate"])}
         found = judge(session, files, n=PAIRS, timeout=LIMIT_S, values_per_pair=VALUES)
     except ToolError as error:

@@ -136,6 +136,9 @@ class Card:
         sources = []
         for output in outputs:
             kind = kinds[output.which]
+            if not kind.extent_bytes:
+                sources.append(oracle.seen.outputs[kind.name])
+                continue
             if output.segment == ARENA:  # inside a slot that it may lie in: kind_fault has looked
                 raw: Any = oracle.arena.base
             else:

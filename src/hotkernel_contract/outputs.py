@@ -35,12 +35,13 @@ class Kind:
     def as_wanted(self) -> Tuple[Tuple[int, ...], str, Tuple[int, ...]]:
         return self.shape, self.dtype, self.strides
 
-    @property
+    @functools.cached_property
     def itemsize(self) -> int:
         return torch.empty(0, dtype=getattr(torch, self.dtype)).element_size()
 
-    @property
+    @functools.cached_property
     def extent_bytes(self) -> int:
+        """From its first byte to its last in memory."""
         return extent_of(torch.empty_strided(self.shape, self.strides, device="meta")) * self.itemsize
 
 
@@ -161,11 +162,13 @@ def _merged(ranges: List[Tuple[int, int, int]]) -> List[Tuple[int, int, int]]:
     return found
 
 
-@functools.lru_cache(maxsize=64)
 def share_bytes(a: Kind, b: Kind, delta: int) -> bool:
     """Whether two outputs share a byte, the second starting `delta` bytes after the first; exact where they interleave."""
-    if delta >= a.extent_bytes or -delta >= b.extent_bytes:
-        return False
+    return delta < a.extent_bytes and -delta < b.extent_bytes and _marks_meet(a, b, delta)
+
+
+@functools.lru_cache(maxsize=64)
+def _marks_meet(a: Kind, b: Kind, delta: int) -> bool:
     start_a, start_b = max(0, -delta), max(0, delta)
     marks = torch.zeros(max(start_a + a.extent_bytes, start_b + b.extent_bytes), dtype=torch.uint8)
     _elements(marks, a, start_a).fill_(1)

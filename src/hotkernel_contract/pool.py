@@ -28,6 +28,7 @@ class Pool:
         self.shared: Dict[str, torch.Tensor] = {}
         self.static: Dict[str, torch.Tensor] = {}  # drawn once: a side may have prepared something from it
         self.expected: List[List[Expected]] = []  # of each entry, one an output
+        self._wide_shared: Dict[str, torch.Tensor] = {}
 
     def draw(self, size: int, kind: str = "") -> None:
         """Replace every entry; nothing of the last drawing is kept but what is static. `kind`: another distribution than the
@@ -37,7 +38,7 @@ class Pool:
         target = self.target
         shared_names = tuple(name for name in target.raws if name not in target.fresh_raws)
         shared = draw(target, generator, self.device, shared_names)
-        self.rotated, self.expected, self.shared = [], [], {}
+        self.rotated, self.expected, self.shared, self._wide_shared = [], [], {}, {}
         with torch.no_grad():
             fresh = draw(target, generator, self.device, target.fresh_raws, copies=size)
             for at in [at for at in range(1, size) if secrets.randbelow(NEAR_COPY_ONE_IN) == 0]:
@@ -51,12 +52,15 @@ class Pool:
                 self._add(target.call_inputs({**{name: x[at] for name, x in fresh.items()}, **shared}))
 
     def _add(self, inputs: Dict[str, torch.Tensor]) -> None:
+        wide = wide_for(*self.dtypes)
         if not self.shared:
             self.static = self.static or {name: inputs[name] for name in self.target.static_tensors}
             self.shared = {name: self.static.get(name, x) for name, x in inputs.items() if name not in self.target.rotate}
-        inputs = {name: self.shared.get(name, x) for name, x in inputs.items()}
-        answers = self.target.expected(inputs, wide_for(*self.dtypes))
-        self.rotated.append({name: x for name, x in inputs.items() if name in self.target.rotate})
+            self._wide_shared = self.target.widened(self.shared, wide)  # once: weights may be large
+        rotated = {name: x for name, x in inputs.items() if name in self.target.rotate}
+        widened = {**self._wide_shared, **self.target.widened(rotated, wide)}
+        answers = self.target.answers({name: widened[name] for name in self.target.tensors}, wide)
+        self.rotated.append(rotated)
         self.expected.append([Expected.of(answer, dtype) for answer, dtype in zip(answers.values(), self.dtypes)])
 
     def inputs(self, at: int) -> Dict[str, torch.Tensor]:

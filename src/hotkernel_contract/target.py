@@ -235,10 +235,17 @@ class Target:
             outputs = self.call.outputs(self.call.runner(function or self.function)(self.call.arguments(values)), values)
         return {**outputs, **{name: inputs[name] for name in self.writes}}
 
+    def widened(self, inputs: Dict[str, torch.Tensor], wide: torch.dtype) -> Dict[str, torch.Tensor]:
+        """Copies of inputs as the reference takes them: floats in `wide`, derived ones as they are."""
+        return {name: x.to(wide, copy=True) if x.dtype.is_floating_point and not self.derive else x.clone()
+                for name, x in inputs.items()}
+
     def expected(self, inputs: Dict[str, torch.Tensor], wide: torch.dtype) -> Outputs:
         """The right answers for these inputs, computed in `wide` (fp32 or fp64)."""
-        floats = (lambda x: x.clone()) if self.derive else (lambda x: x.to(wide, copy=True))
-        widened = {name: floats(x) if x.dtype.is_floating_point else x.clone() for name, x in inputs.items()}
+        return self.answers(self.widened(inputs, wide), wide)
+
+    def answers(self, widened: Dict[str, torch.Tensor], wide: torch.dtype) -> Outputs:
+        """The right answers for inputs that are widened already, and may be written."""
         try:
             answers = self.run(widened, self.reference)
         except TargetError as error:
