@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +30,22 @@ def head(request: Request, target: Mapping[str, Any], verdict: Verdict, pins: Ma
         roofline_inputs={"min_bytes": target.get("min_bytes"), "flops": target.get("flops")},
         gpu=request.gpu if on_card else None, gpu_uuid=request.gpu_uuid if on_card else None,
         driver=request.driver if on_card else None, power_limit_w=request.power_limit_w if on_card else None,
+        **baselines(target), case=target.get("case", ""), case_names=tuple(target.get("cases", ())),
         shapes=target.get("shapes", {}), dtype=target.get("dtype"), sources=request.sources, pins=dict(pins), cmds=request.cmds,
         versions=Versions(hotkernel=__version__, **{**request.versions, **target.get("versions", {})}))
+
+
+def baselines(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The times of several baselines and which was the fastest; nothing where there is one."""
+    times_us: dict[str, float] = target.get("baselines_us", {})
+    if len(times_us) < 2:
+        return {}
+    return {"baselines_ms": {name: us / 1e3 for name, us in times_us.items()}, "baseline_name": target["baseline_name"]}
+
+
+def medians(times: Mapping[str, list[float]]) -> dict[str, float] | None:
+    """Of each side's times the median; None where there are none."""
+    return {side: statistics.median(found) for side, found in times.items()} or None
 
 
 def confined_by(held: int) -> dict[str, bool]:

@@ -205,7 +205,7 @@ class Verify:
         return Setting(
             baseline_file=Path(request.baseline_file), sources=sources, environment=request.environment,
             scratch=Path(request.scratch), oracle_caches=Path(request.state) / "caches" / f"oracle-{request.versions['torch']}",
-            device=request.device, visible=request.visible, cores=tuple(request.cores),
+            device=request.device, visible=request.visible, cores=tuple(request.cores), case=request.case,
             deadline=time.monotonic() + request.timeout_s,
             wanted=Wanted(looks=looks_within(request.n or LOOKS[-1]), values_per_pair=request.values_per_pair))
 
@@ -231,7 +231,7 @@ class Verify:
         candidate = Path(self.request.sides[Side.CANDIDATE]["path"]).read_bytes()
         return ledger.key_of(baseline_sha256=self.request.sources["baseline"].sha256,
                              contract_sha256=self.request.contract_sha256,
-                             card=self.request.gpu_uuid or "cpu", candidate=candidate)
+                             card=self.request.gpu_uuid or "cpu", candidate=candidate, case=self.target["case"])
 
     def _earlier(self) -> tuple[Pair, ...]:
         """Pairs of earlier verifies of the same candidate, so that asking again goes on with one test."""
@@ -276,6 +276,7 @@ class Verify:
             incumbent_verdict=over_best.kind if over_best else None,
             resolution_us=resolution.us if resolution else None,
             call_ms={side: us / 1e3 for side, us in self.trial.call_us.items()} or None,
+            setup_ms=answer.medians(self.trial.setup_ms), limited_rounds=self.trial.limited,
             floor_ms=evidence.floor_us / 1e3 if evidence.floor_us else None,
             checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
             gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,

@@ -2,9 +2,9 @@
 
 PROTOCOL = 4
 
-_PLACES = {"Input": "target", "Target": "target", "TargetError": "target", "load_function": "target",
+_PLACES = {"Input": "spec", "Target": "target", "TargetError": "spec", "ModuleCall": "call", "load_function": "loading",
            "Tolerance": "compare", "time_and_print": "line"}
-__all__ = ["PROTOCOL", "Input", "Target", "TargetError", "Tolerance", "load_function", "time_and_print"]
+__all__ = ["PROTOCOL", "Input", "ModuleCall", "Target", "TargetError", "Tolerance", "load_function", "time_and_print"]
 
 
 def __getattr__(name):  # type: ignore[no-untyped-def]

@@ -42,41 +42,68 @@ def main(arguments: List[str]) -> None:
 
 
 def try_target(baseline: Path) -> Dict[str, Any]:
-    """What the target is; raises TargetError when it cannot judge."""
+    """What the target is; raises TargetError when it cannot judge. Every case is tried, every baseline called."""
     import torch
 
-    from hotkernel_contract.compare import Tolerance
-    from hotkernel_contract.oracle import _hashes_of
-    from hotkernel_contract.selftest import refuse_weak
-    from hotkernel_contract.target import TargetError, find_target, load_file, wide_for
+    from hotkernel_contract.loading import load_file
+    from hotkernel_contract.oracle import _hashes_of, _hashes_of_files
+    from hotkernel_contract.target import TargetError, find_target
 
     before = set(sys.modules)
     with called("loading the target"):
         module = load_file(baseline)
-    target = find_target(module)
-    device = target.pick_device()
+    whole = find_target(module)
+    device = whole.pick_device()
     if device == "cuda" and not torch.cuda.is_available():
         raise TargetError("the target is for CUDA and torch sees no card here")
+    tried: List[Dict[str, Any]] = []
+    for case in whole.cases or [""]:
+        try:
+            tried.append(try_case(whole.of_case(case) if case else whole, device))
+        except TargetError as error:
+            raise TargetError("case %s: %s" % (case, error) if case else str(error)) from None
+    tried[0]["call"]["module"] = whole.module_kind
+    return {
+        **tried[0], "device": device, "loaded": {**_hashes_of(set(sys.modules) - before), **_hashes_of_files(whole)},
+        "cases": list(whole.cases), "baselines": list(whole.baselines), "torch": torch.__version__,
+    }
+
+
+def try_case(target: Any, device: str) -> Dict[str, Any]:
+    """What a target takes and gives, in one of its cases."""
+    from hotkernel_contract.selftest import refuse_weak, rounds_for
+    from hotkernel_contract.target import TargetError, wide_for
+
     refuse_too_large(target, device)
     refuse_other_arity(target)
-    inputs = draw_inputs(target, device)
-    output = call_once(target, inputs)
-    tolerance = Tolerance.of(target, output.dtype)
-    own = "the function, called in %s as its own reference (`reference` names another)," % _word(wide_for(output.dtype))
+    target.settle(device)
+    seen = call_once(target, device)
+    for name in target.baselines:
+        other = call_once(target.with_function(name), device, "the baseline %r" % name)
+        if [k.as_wanted for k in other.kinds] != [k.as_wanted for k in seen.kinds]:
+            raise TargetError("the baseline %r returns another kind of output than the function" % name)
+    own = "the function, called in %s as its own reference (`reference` names another)," % _word(wide_for(*seen.dtypes))
     with called("the reference" if target.reference else own):
-        target.expected(list(inputs.values()), wide_for(output.dtype))
-    with called("the check"):
-        try:
-            refuse_weak(target, device, tolerance)
-        except TargetError as error:
-            if OWN_CHECK in str(error):
-                refuse_unsteady(target, device, tolerance)  # says the same, and what tolerance would do
-            raise
-        refuse_unsteady(target, device, tolerance)
+        target.expected(seen.inputs, wide_for(*seen.dtypes))
+    limited: Dict[str, str] = {}
+    for name in ["", *target.baselines]:
+        with called("the check"):
+            tried = target.with_function(name)
+            try:
+                refuse_weak(tried, device, seen)
+            except TargetError as error:
+                if OWN_CHECK in str(error):
+                    refuse_unsteady(tried, device, seen)  # says the same, and what tolerance would do
+                raise
+            refuse_unsteady(tried, device, seen)
+            limited = limited or rounds_for(tried, device, seen)[1]
     return {
-        "device": device, "rotate": list(target.rotate), "loaded": _hashes_of(set(sys.modules) - before),
-        "inputs": {name: "%s:%s" % ("x".join(map(str, x.shape)), _word(x.dtype)) for name, x in inputs.items()},
-        "output": "%s:%s" % ("x".join(map(str, output.shape)), _word(output.dtype)), "torch": torch.__version__,
+        "call": {"positional": list(target.call.positional), "keywords": list(target.call.keywords),
+                 "constants": list(target.call.constants), "module": target.module_kind},
+        "rotate": list(target.rotate), "limited_rounds": limited, "writes": list(target.writes),
+        "inputs": {name: "%s:%s" % ("x".join(map(str, x.shape)), _word(x.dtype)) for name, x in seen.inputs.items()},
+        "output": ", ".join("%s%s:%s" % (name + " " if len(seen.outputs) > 1 else "", "x".join(map(str, y.shape)), _word(y.dtype))
+                            for name, y in seen.outputs.items()),
     }
 
 
@@ -122,9 +149,14 @@ def refuse_other_arity(target: Any) -> None:
     """Raise TargetError when function, reference or derive cannot take what they would be called with."""
     from hotkernel_contract.target import TargetError
 
-    calls = [("the function", target.function, target.arguments), ("the reference", target.reference, target.arguments),
-             ("derive", target.derive, ("the dict of raw tensors",))]
-    for what, function, arguments in calls:
+    weights = ["weights"] if target.has_weights else []
+    named = {name: name for name in target.call.keywords}
+    given = (target.call.positional, {**named, **target.call.constants})
+    others = [("the baseline %r" % name, function, given) for name, function in target.baselines.items()]
+    calls = [("the function", target.function, given), *others,
+             ("the reference", target.reference, ((*given[0], *weights), given[1])),
+             ("derive", target.derive, (("the dict of raw tensors",), {}))]
+    for what, function, (places, words) in calls:
         try:
             signature = inspect.signature(function) if function else None
         except (TypeError, ValueError):  # built-ins do not say; the call will
@@ -132,72 +164,76 @@ def refuse_other_arity(target: Any) -> None:
         if signature is None:
             continue
         try:
-            signature.bind(*arguments)
+            signature.bind(*places, **words)
         except TypeError as error:
-            raise TargetError("%s takes %s and would be called with %s: %s"
-                              % (what, signature, ", ".join(arguments), error)) from None
+            shown = ", ".join([*places, *("%s=%r" % (n, v) if n not in named else n for n, v in words.items())])
+            raise TargetError("%s takes %s and would be called with %s: %s" % (what, signature, shown, error)) from None
 
 
-def draw_inputs(target: Any, device: str) -> Dict[str, Any]:
-    """Inputs of one call; raises TargetError when derive fails or does not deliver tensors."""
+def call_once(target: Any, device: str, what: str = "the function") -> Any:
+    """What a call takes and gives; raises TargetError for what no verify could take: no tensor, an input's memory, a changed
+    input that was not declared."""
     import torch
 
-    from hotkernel_contract.inputs import draw
+    from hotkernel_contract.inputs import draw, like
+    from hotkernel_contract.outputs import observe
+    from hotkernel_contract.selftest import new_generator
     from hotkernel_contract.target import TargetError
 
-    generator = torch.Generator(device=device)
-    generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
     with torch.no_grad(), called("derive" if target.derive else "drawing the inputs"):
-        inputs: Dict[str, Any] = target.call_inputs(draw(target, generator, device, tuple(target.raws)))
-    for name, x in inputs.items():
-        if not isinstance(x, torch.Tensor):
-            raise TargetError("derive returns %s for %s, not a tensor" % (type(x).__name__, name))
-    return inputs
-
-
-def call_once(target: Any, inputs: Dict[str, Any]) -> Any:
-    """The function's output; raises TargetError for what no verify could take: no tensor, an input's memory, a changed input."""
-    import torch
-
-    from hotkernel_contract.target import TargetError
-
+        inputs = target.call_inputs(draw(target, new_generator(device), device, tuple(target.raws)))
+        for name, x in inputs.items():
+            if not isinstance(x, torch.Tensor):
+                raise TargetError("derive returns %s for %s, not a tensor" % (type(x).__name__, name))
     shown = ", ".join("%s %s" % (name, list(x.shape)) for name, x in inputs.items())
-    kept = {name: x.clone() for name, x in inputs.items()}
-    with torch.no_grad(), called("the function, called with %s," % shown):
-        output = target.function(*inputs.values())
-    if not isinstance(output, torch.Tensor):
-        raise TargetError("the function returns %s, not a tensor" % type(output).__name__)
-    for name, x in inputs.items():
-        if output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
-            raise TargetError("the function returns memory of its input %s; it must return a tensor of its own" % name)
-        if not torch.equal(x.reshape(-1).view(torch.uint8), kept[name].reshape(-1).view(torch.uint8)):
-            raise TargetError("the function changes its input %s in place: wrap it in a function that copies first" % name)
-    return output
+    with torch.no_grad(), called("%s, called with %s," % (what, shown)):
+        target.run({name: like(x) for name, x in inputs.items()})
+        return observe(target, device)
 
 
-def refuse_unsteady(target: Any, device: str, tolerance: Any) -> None:
+def refuse_unsteady(target: Any, device: str, seen: Any) -> None:
     """Raise TargetError when the baseline fails its own check on some of many drawings, with the tolerance that it needs."""
     import torch
 
     from hotkernel_contract.compare import Expected, Tally, error_fault, statistics
+    from hotkernel_contract.inputs import draw, like
+    from hotkernel_contract.selftest import new_generator
     from hotkernel_contract.target import TargetError, wide_for
 
-    tally, excess, usual, began = Tally(), 0.0, 0.0, time.monotonic()
-    while tally.outputs < DRAWS and (time.monotonic() - began < DRAWS_S or not tally.outputs):
-        inputs = list(draw_inputs(target, device).values())
+    tolerances = seen.tolerances(target)
+    tallies = [Tally() for _ in tolerances]
+    needs, began = [Need() for _ in tolerances], time.monotonic()
+    while tallies[0].outputs < DRAWS and (time.monotonic() - began < DRAWS_S or not tallies[0].outputs):
         with torch.no_grad():
-            output = target.function(*[x.clone() for x in inputs])
-            expected = Expected.of(target.expected(inputs, wide_for(output.dtype)), output.dtype)
-            wrong = tally.add([statistics(output.contiguous(), expected, tolerance).tolist()])
-            if wrong and output.dtype.is_floating_point:
-                error = (output.reshape(expected.value.shape).double() - expected.value.double()).abs()
-                usual = expected.row_rms.median().item()
-                excess = max(excess, (error - tolerance.rtol * expected.value.double().abs()).max().item())
-    fault = error_fault(tally, tally, tolerance)
-    if fault:
-        proposal = "atol=%.0e" % (SPARE * excess) if 0 < SPARE * excess < PROPOSED_SHARE * usual else "other tolerances"
-        raise TargetError("the baseline " + OWN_CHECK + ": %s; give %s, a better reference, or mixture='normal' if extreme "
-                          "inputs are not legal for it" % (fault[1], proposal))
+            inputs = target.call_inputs(draw(target, new_generator(device), device, tuple(target.raws)))
+            outputs = target.run({name: like(x) for name, x in inputs.items()})
+            answers = target.expected(inputs, wide_for(*seen.dtypes))
+            for name, tally, need, tolerance in zip(outputs, tallies, needs, tolerances):
+                expected = Expected.of(answers[name], outputs[name].dtype)
+                if tally.add([statistics(outputs[name].contiguous(), expected, tolerance).tolist()]):
+                    need.learn(outputs[name], expected, tolerance)
+    for name, tally, need, tolerance in zip(seen.outputs, tallies, needs, tolerances):
+        fault = error_fault(tally, tally, tolerance)
+        if fault:
+            where = " of %s" % name if len(tallies) > 1 else ""
+            raise TargetError("the baseline " + OWN_CHECK + where + ": %s; give %s, a better reference, or mixture='normal' if "
+                              "extreme inputs are not legal for it" % (fault[1], need.proposal()))
+
+
+class Need:
+    """The absolute tolerance that would have let an output pass."""
+
+    excess = usual = 0.0
+
+    def learn(self, output: Any, expected: Any, tolerance: Any) -> None:
+        if output.dtype.is_floating_point:
+            error = (output.reshape(expected.value.shape).double() - expected.value.double()).abs()
+            self.usual = expected.row_rms.median().item()
+            self.excess = max(self.excess, (error - tolerance.rtol * expected.value.double().abs()).max().item())
+
+    def proposal(self) -> str:
+        wanted = SPARE * self.excess
+        return "atol=%.0e" % wanted if 0 < wanted < PROPOSED_SHARE * self.usual else "other tolerances"
 
 
 def _word(dtype: Any) -> str:

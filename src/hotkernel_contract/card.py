@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-from hotkernel_contract.protocol import OutputAt
-from hotkernel_contract.slots import DeviceArena, Driver, device_bytes, extent_of, views
+from hotkernel_contract.protocol import ARENA, OutputAt
+from hotkernel_contract.slots import DeviceArena, Driver, device_bytes, views
 
 FLUSH_FACTOR = 2.0  # the flush writes so many times the L2, or what the last batch left there would be read from it
 MAX_GATE_US = 2_000_000.0
@@ -57,7 +57,8 @@ class Card:
         for stamp in self.stamps:
             stamp.record()
         self.go.record()
-        oracle.snapshot[0].copy_(oracle.output)
+        oracle.take(0, [oracle.seen.outputs[kind.name] for kind in oracle.seen.returned])
+        oracle.take_written([0])
         torch.cuda.synchronize()
 
     def add_worker(self, name: str, handle: bytes) -> None:
@@ -98,15 +99,17 @@ class Card:
     def collect(self, oracle: Any, name: str, outputs: List[OutputAt]) -> Dict[str, Any]:
         """Queue the tail of a batch: DONE, stamp1, snapshot, stamp2; wait, and answer in us."""
         stream = torch.cuda.current_stream()
-        fault = oracle.kind_fault(outputs, len(outputs))
+        fault = oracle.kind_fault(outputs)
         sources = [] if fault else self._sources(oracle, name, outputs)
-        if fault or len(sources) != len(outputs):
+        returned, calls = len(oracle.seen.returned), len(self.batch[1])
+        if fault or len(sources) != returned * calls:
             torch.cuda.synchronize()
             return {"fault": fault or ["out_of_protocol", "an output lies outside every allocation that was named"]}
         stream.wait_event(self.workers[name])
         self.stamps[1].record()
-        for source, into in zip(sources, oracle.snapshot):
-            into.copy_(source)
+        for at in range(calls):
+            oracle.take(at, sources[at * returned:(at + 1) * returned])
+        oracle.take_written(self.batch[1])
         self.stamps[2].record()
         late = self.stamps[0].query()
         queued_s = time.perf_counter() - self.armed_at
@@ -125,17 +128,24 @@ class Card:
                 "fill_us": self.stamps[0].elapsed_time(self.stamps[3]) * 1e3}
 
     def _sources(self, oracle: Any, name: str, outputs: List[OutputAt]) -> List[torch.Tensor]:
-        """The outputs as tensors here, in the baseline's kind; those that lie nowhere we know are left out."""
-        shape, dtype, strides = oracle.wanted
-        size = extent_of(oracle.output) * oracle.output.element_size()
+        """The outputs as tensors here, in the baseline's kinds; those that lie nowhere we know are left out."""
+        kinds = oracle.seen.returned
         if oracle.out_arena:
-            return views(oracle.out_arena.base, oracle.out_fields[0])[: len(outputs)]
+            columns = [views(oracle.out_arena.base, field) for field in oracle.out_fields]
+            return [column[at] for at in range(len(self.batch[1])) for column in columns]
         sources = []
         for output in outputs:
-            _, raw = self.segments.get((name, output.segment), (0, None))
-            if raw is not None and output.offset + size <= raw.numel():
-                part = raw[output.offset:output.offset + size].view(getattr(torch, dtype))
-                sources.append(part.as_strided(shape, strides, part.storage_offset()))
+            kind = kinds[output.which]
+            if not kind.extent_bytes:
+                sources.append(oracle.seen.outputs[kind.name])
+                continue
+            if output.segment == ARENA:  # inside a slot that it may lie in: kind_fault has looked
+                raw: Any = oracle.arena.base
+            else:
+                _, raw = self.segments.get((name, output.segment), (0, None))
+            if raw is not None and output.offset + kind.extent_bytes <= raw.numel():
+                part = raw[output.offset:output.offset + kind.extent_bytes].view(getattr(torch, kind.dtype))
+                sources.append(part.as_strided(kind.shape, kind.strides, part.storage_offset()))
         return sources
 
     def _gate(self, gate_us: float) -> None:

@@ -6,13 +6,15 @@ import json
 import math
 import os
 import statistics as stats
+import sys
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
+from hotkernel_contract.call import NotTensors
 from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, shape_fault, statistics
-from hotkernel_contract.inputs import draw
+from hotkernel_contract.inputs import draw, like
 from hotkernel_contract.target import Target, wide_for
 
 PROTOCOL = 4
@@ -20,17 +22,26 @@ L2_UNKNOWN_BYTES = 64 << 20  # CPU caches and cards that do not say
 MAX_COPIES = 512
 ROUNDS = 7
 
-Inputs = List[torch.Tensor]
+Inputs = Dict[str, torch.Tensor]
+OneCall = Callable[[], Any]
 
 
-def time_and_print(target: Target, function: Callable[..., torch.Tensor], impl: str) -> bool:
-    """Check `function` on the target's seeded inputs, time it, print one JSON line; returns whether it was right."""
+def time_and_print(target: Target, function: Callable[..., Any], impl: str) -> bool:
+    """Check `function` on the target's seeded inputs, time it, print one JSON line; returns whether it was right.
+
+    Of several cases, the first; `HOTKERNEL_CASE` names another.
+    """
+    if target.cases:
+        target = target.of_case(os.environ.get("HOTKERNEL_CASE") or next(iter(target.cases)))
     device = target.pick_device()
+    target.settle(device)
     with torch.no_grad():
         sets, work = rotated_inputs(target, device)
-        ok, why = check_once(target, function, sets[0])
-        capture(function, sets)
-        ms = (cuda_ms if device == "cuda" else cpu_ms)(function, sets, target.iters)
+        prepare = preparing(target, function)
+        ok, why = check_once(target, function, sets[0], prepare)
+        calls = calls_of(target, function, sets, prepare)
+        capture(calls, device)
+        ms = (cuda_ms if device == "cuda" else cpu_ms)(calls, target.iters)
     first = target.raws[target.rotate[0]] if target.rotate[0] in target.raws else next(iter(target.raws.values()))
     line: Dict[str, Any] = {
         "ms": ms, "ok": ok, "shape": list(first.shape), "dtype": str(first.dtype), "iters": target.iters,
@@ -46,8 +57,7 @@ def time_and_print(target: Target, function: Callable[..., torch.Tensor], impl: 
         "device": device, "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
         "torch": torch.__version__, "impl": impl,
     }
-    if why:
-        line["why"] = why
+    line.update({"case": target.case} if target.case else {}, **({"why": why} if why else {}))
     print(json.dumps(line), flush=True)
     return ok
 
@@ -59,55 +69,90 @@ def rotated_inputs(target: Target, device: str) -> Tuple[List[Inputs], Dict[str,
     shared = draw(target, generator, device, tuple(n for n in target.raws if n not in target.fresh_raws))
 
     def one() -> Inputs:
-        raw = {**draw(target, generator, device, target.fresh_raws), **shared}
-        return list(target.call_inputs(raw).values())
+        return target.call_inputs({**draw(target, generator, device, target.fresh_raws), **shared})
 
     first = one()
-    streamed = sum(x.numel() * x.element_size() for name, x in zip(target.arguments, first) if name in target.rotate)
-    out = target.function(*first)
-    pair_bytes = streamed + out.numel() * out.element_size()
+    streamed = sum(x.numel() * x.element_size() for name, x in first.items() if name in target.rotate)
+    out = sum(y.numel() * y.element_size() for y in target.run({name: like(x) for name, x in first.items()}).values())
+    pair_bytes = streamed + out
     l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size if device == "cuda" else L2_UNKNOWN_BYTES
     copies = min(MAX_COPIES, max(2, math.floor(2 * l2_bytes / max(pair_bytes, 1)) + 1))
     work = {"pair_bytes": pair_bytes, "l2_bytes": l2_bytes, "min_bytes": target.min_bytes or pair_bytes}
     return [first] + [one() for _ in range(copies - 1)], work
 
 
-def check_once(target: Target, function: Callable[..., torch.Tensor], inputs: Inputs) -> Tuple[bool, str]:
-    """Whether the function's output is right for these inputs, and why not."""
-    baseline = target.function(*[x.clone() for x in inputs])
-    kept = [x.clone() for x in inputs]
-    output = function(*inputs)
-    if not isinstance(output, torch.Tensor):
-        return False, "it returned %s, not a tensor" % type(output).__name__
+def preparing(target: Target, function: Callable[..., Any]) -> Callable[[Dict[str, Any]], Dict[str, Any]]:
+    """What the function's own file prepares from the inputs that are declared static, where it has a `setup`."""
+    setup = getattr(sys.modules.get(getattr(function, "__module__", "")), "setup", None)
+    if not (target.static and setup):
+        return lambda values: values
+    return lambda values: target.call.prepared(setup, values)
+
+
+def calls_of(target: Target, function: Callable[..., Any], sets: List[Inputs],
+             prepare: Callable[[Dict[str, Any]], Dict[str, Any]]) -> List[OneCall]:
+    """A call of each set; what is shared is one object in all of them, prepared once."""
+    shared = prepare(target.call.values({name: x for name, x in sets[0].items() if name not in target.rotate}))
+    run = target.call.runner(function)
+
+    def one(inputs: Inputs) -> OneCall:
+        streamed = {name: x for name, x in inputs.items() if name in target.rotate}
+        arguments = target.call.arguments({**shared, **target.call.values(streamed)})
+        return lambda: run(arguments)
+
+    return [one(inputs) for inputs in sets]
+
+
+def check_once(target: Target, function: Callable[..., Any], inputs: Inputs,
+               prepare: Callable[[Dict[str, Any]], Dict[str, Any]] = lambda values: values) -> Tuple[bool, str]:
+    """Whether the function's outputs are right for these inputs, and why not."""
+    right = target.run({name: like(x) for name, x in inputs.items()})
+    mine = {name: like(x) for name, x in inputs.items()}
+    values = prepare(target.call.values(mine))
+    try:
+        outputs = target.call.outputs(target.call.runner(function)(target.call.arguments(values)), values)
+    except NotTensors as error:
+        return False, str(error)
+    outputs = {**outputs, **{name: mine[name] for name in target.writes}}
+    if list(outputs) != list(right):
+        return False, "it returned %s, the baseline %s" % (", ".join(outputs) or "nothing", ", ".join(right) or "nothing")
+    for name, x in mine.items():
+        if name not in target.writes and not torch.equal(*(t.reshape(-1).view(torch.uint8) for t in (x, inputs[name]))):
+            return False, "it changed its inputs: %s" % name
+    answers = target.expected(inputs, wide_for(*(y.dtype for y in right.values())))
+    for name, output in outputs.items():
+        fault = fault_of(target, output, right[name], answers[name], "" if len(outputs) == 1 else name)
+        if fault:
+            return False, fault
+    return True, ""
+
+
+def fault_of(target: Target, output: torch.Tensor, right: torch.Tensor, answer: torch.Tensor, shown: str) -> str:
+    """Why one output is not what the baseline's is, or nothing."""
     fault = shape_fault(tuple(output.shape), str(output.dtype), tuple(output.stride()),
-                        (tuple(baseline.shape), str(baseline.dtype), tuple(baseline.stride())))
+                        (tuple(right.shape), str(right.dtype), tuple(right.stride())), shown)
     if fault:
-        return False, fault[1]
-    if not all(torch.equal(now.reshape(-1).view(torch.uint8), then.reshape(-1).view(torch.uint8))
-               for now, then in zip(inputs, kept)):
-        return False, "it changed its inputs"
-    wide = wide_for(baseline.dtype)
-    expected = Expected.of(target.expected(kept, wide), baseline.dtype)
-    tolerance = Tolerance.of(target, baseline.dtype)
+        return fault[1]
+    expected, tolerance = Expected.of(answer, right.dtype), Tolerance.of(target, right.dtype)
     tallies = []
-    for out in (output, baseline):
+    for out in (output, right):
         tally = Tally()
         tally.add([statistics(out, expected, tolerance).tolist()])
         tallies.append(tally)
     fault = error_fault(tallies[0], tallies[1], tolerance)
-    return fault is None, fault[1] if fault else ""
+    return "%s%s" % (shown + ": " if shown else "", fault[1]) if fault else ""
 
 
-def capture(function: Callable[..., torch.Tensor], sets: List[Inputs]) -> None:
+def capture(calls: List[OneCall], device: str) -> None:
     """Under a profiler (HOTKERNEL_CAPTURE is set): mark ten calls of the target, so that a report holds them and no set-up."""
     if not os.environ.get("HOTKERNEL_CAPTURE"):
         return
-    on_card = sets[0][0].is_cuda
+    on_card = device == "cuda"
     if on_card:
         torch.cuda.synchronize()
         torch.cuda.profiler.start()
     with torch.profiler.record_function("hotkernel_target"):
-        held = [function(*sets[i % len(sets)]) for i in range(10)]
+        held = [calls[i % len(calls)]() for i in range(10)]
         if on_card:
             torch.cuda.synchronize()
     if on_card:
@@ -115,7 +160,7 @@ def capture(function: Callable[..., torch.Tensor], sets: List[Inputs]) -> None:
     del held
 
 
-def cuda_ms(function: Callable[..., torch.Tensor], sets: List[Inputs], iters: int) -> float:
+def cuda_ms(calls: List[OneCall], iters: int) -> float:
     """Device time per call: the slope between two batches that are queued behind a spin before they start."""
     low, high = max(2, iters // 5), max(4, iters)
     clock_khz = getattr(torch.cuda.get_device_properties(0), "clock_rate", None) or 2_000_000
@@ -125,7 +170,7 @@ def cuda_ms(function: Callable[..., torch.Tensor], sets: List[Inputs], iters: in
     def batch(n: int) -> float:
         torch.cuda._sleep(int(gate_ms * clock_khz))
         start.record()
-        held = [function(*sets[i % len(sets)]) for i in range(n)]
+        held = [calls[i % len(calls)]() for i in range(n)]
         end.record()
         torch.cuda.synchronize()
         del held
@@ -139,12 +184,12 @@ def cuda_ms(function: Callable[..., torch.Tensor], sets: List[Inputs], iters: in
     return stats.median(values)
 
 
-def cpu_ms(function: Callable[..., torch.Tensor], sets: List[Inputs], iters: int) -> float:
+def cpu_ms(calls: List[OneCall], iters: int) -> float:
     """Call time: the slope between two batches by perf_counter."""
 
     def batch(n: int) -> float:
         began = time.perf_counter()
-        held = [function(*sets[i % len(sets)]) for i in range(n)]
+        held = [calls[i % len(calls)]() for i in range(n)]
         took = time.perf_counter() - began
         del held
         return took * 1e3

@@ -6,6 +6,7 @@ It runs the pinned baseline file and no candidate. It answers its referee in JSO
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import socket
 import sys
@@ -14,18 +15,22 @@ import time
 import traceback
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from hotkernel_contract import protocol
-from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, shape_fault, statistics
+from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, statistics
+from hotkernel_contract.inputs import like
+from hotkernel_contract.loading import load_file
+from hotkernel_contract.outputs import Observed, batch_fault, observe
 from hotkernel_contract.paired import BASELINE, PairedErrors
-from hotkernel_contract.pool import Pool, one_entry
-from hotkernel_contract.selftest import refuse_weak
-from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, overlap, read_process, views
-from hotkernel_contract.target import Target, TargetError, find_target, load_file
+from hotkernel_contract.pool import Pool, decoy
+from hotkernel_contract.selftest import refuse_weak, rounds_for
+from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, read_process, views
+from hotkernel_contract.target import Target, TargetError, find_target
 
+ROUGH_ROUNDS = 3  # of every baseline in turn, where there are several to choose from
 Answer = Tuple[Dict[str, Any], Tuple[int, ...]]
 
 
@@ -54,24 +59,29 @@ class Oracle:
 
     target: Target
     device: str
-    wanted: Tuple[Tuple[int, ...], str, Tuple[int, ...]]
+    seen: Observed
     fields: List[Field]
     card: Any = None
 
     def __init__(self) -> None:
-        self.tallies: Dict[str, Tally] = {}
-        self.paired = PairedErrors()
+        self.tallies: Dict[str, List[Tally]] = {}  # of each side, one an output
+        self.paired: List[PairedErrors] = []
+        self.rounds: Dict[str, Dict[str, int]] = {}  # outputs checked of each side, by the kind of round
+        self.kind = ""  # of the last drawing: empty for what is timed
         self.out_fields: List[Field] = []
         self.changed: List[Tuple[str, torch.Tensor]] = []  # of the last batch: an input's name, and whether it changed
         self.arena: Any = None
         self.out_arena: Any = None
+        self.batch: Tuple[List[int], List[int]] = ([], [])  # picks and order of the last batch
 
-    def do_load(self, baseline: str, device: str, threads: int) -> Answer:
+    def do_load(self, baseline: str, device: str, threads: int, case: str = "") -> Answer:
         """Load the pinned baseline and take the device; answer which, and what was loaded."""
         if threads:
             torch.set_num_threads(threads)
         before = set(sys.modules)
-        self.target = target = find_target(load_file(Path(baseline)))
+        whole = target = find_target(load_file(Path(baseline)))
+        if whole.cases:
+            target = whole.of_case(case or next(iter(whole.cases)))
         self.device = device or target.pick_device()
         if self.device == "cuda" and not torch.cuda.is_available():
             raise TargetError("the target is for CUDA and torch sees no card here")
@@ -80,82 +90,105 @@ class Oracle:
 
             torch.cuda.init()
             self.card = Card()
-        return {"device": self.device, "loaded": _hashes_of(set(sys.modules) - before)}, ()
+        self.target = target
+        return {"device": self.device, "loaded": {**_hashes_of(set(sys.modules) - before), **_hashes_of_files(whole)},
+                "cases": list(whole.cases)}, ()
 
     def do_describe(self) -> Answer:
         """Call the baseline; answer what it is and how long one call of it takes about."""
-        target = self.target
-        self.sample, output = one_entry(target, self.device)
-        if not isinstance(output, torch.Tensor):
-            raise TargetError("the baseline returns %s, not a tensor" % type(output).__name__)
-        dtype = str(output.dtype).replace("torch.", "")
-        self.wanted = (tuple(output.shape), dtype, tuple(output.stride()))
-        self.output = output
-        self.tolerance = Tolerance.of(target, output.dtype)
-        self.pool = Pool(target, self.device, output.dtype)
+        self.target, times_us, baseline_name = self._fastest(self.target.settle(self.device))
+        target, self.seen = self.target, observe(self.target, self.device)
+        self.tolerances = self.seen.tolerances(target)
+        self.pool = Pool(target, self.device, self.seen.dtypes)
+        self.paired = [PairedErrors() for _ in self.seen.kinds]
         self.check = pick_check(self.device == "cuda")
-        one_us = self._time_baseline()  # roughly: contexts may be made beside it
-        streamed = sum(x.numel() * x.element_size() for n, x in self.sample.items() if n in target.rotate)
-        out_bytes = output.numel() * output.element_size()
-        entry_bytes = 2 * streamed + out_bytes * 2 + output.numel() * (8 if output.element_size() >= 4 else 4)
+        self.call = {**target.call.to_plain(), "names": [kind.name for kind in self.seen.returned],
+                     "case": target.case, "baseline": baseline_name}
+        sizes = self._sizes()
         return {
-            "name": target.name, "device": self.device, "baseline_us": one_us,
-            "shapes": {n: list(x.shape) for n, x in self.sample.items()},
-            "dtype": str(next(iter(self.sample.values())).dtype), "rotate": list(target.rotate),
-            "min_bytes": target.min_bytes or streamed + out_bytes, "flops": target.flops,
-            "streamed_bytes": streamed, "output_bytes": out_bytes, "entry_bytes": entry_bytes,
-            "reuses_output": target.reuses_output, "rtol": self.tolerance.rtol, "atol": self.tolerance.atol,
+            "name": target.name, "device": self.device, "baseline_us": times_us[baseline_name or BASELINE],
+            "baselines_us": times_us, "baseline_name": baseline_name or BASELINE, "case": target.case,
+            "shapes": {n: list(x.shape) for n, x in self.seen.inputs.items()},
+            "dtype": str(next(iter(self.seen.inputs.values())).dtype), "rotate": list(target.rotate), **sizes,
+            "outputs": [kind.name for kind in self.seen.kinds], "returned": len(self.seen.returned),
+            "min_bytes": target.min_bytes or sizes["streamed_bytes"] + sizes["output_bytes"], "flops": target.flops,
+            "reuses_output": target.reuses_output, "rtol": self.tolerances[0].rtol, "atol": self.tolerances[0].atol,
             "free_bytes": torch.cuda.mem_get_info()[0] if self.card else _free_host_bytes(),
             "versions": _versions(),
             "gpu": torch.cuda.get_device_name() if self.card else None,
         }, ()
 
-    def _time_baseline(self) -> float:
-        """Rough time of one call, for the plan alone."""
-        inputs = [x.clone() for x in self.sample.values()]
+    def _sizes(self) -> Dict[str, int]:
+        """Bytes that stream in, that come out, and that one slot costs with all its copies. Of what a call writes in place,
+        only what it changed is known to move."""
+        target, seen = self.target, self.seen
+        streamed = {n: x.numel() * x.element_size() for n, x in seen.inputs.items() if n in target.rotate}
+        returned = sum(y.numel() * y.element_size() for kind, y in zip(seen.kinds, seen.outputs.values()) if not kind.is_written)
+        copies = sum(y.numel() * (2 * y.element_size() + (8 if y.element_size() >= 4 else 4)) for y in seen.outputs.values())
+        return {"streamed_bytes": sum(size for name, size in streamed.items() if name not in target.writes),
+                "output_bytes": returned + seen.changed_bytes, "entry_bytes": 2 * sum(streamed.values()) + copies}
+
+    def _fastest(self, target: Target) -> Tuple[Target, Dict[str, float], str]:
+        """The target with the fastest of its baselines as the function, and about what a call of each takes, in us."""
+        names = ["", *target.baselines]
+        inputs = decoy(target, self.device)
         with torch.no_grad():
-            if self.card:
-                return self.card.rough_us(lambda: self.target.function(*inputs))
-            self.target.function(*inputs)
-            times = []
-            while len(times) < 3 or (sum(times) < 0.02 and len(times) < 100):
-                began = time.perf_counter()
-                self.target.function(*inputs)
-                times.append(time.perf_counter() - began)
-            return sorted(times)[len(times) // 2] * 1e6
+            times = dict.fromkeys(names, math.inf)
+            for _ in range(ROUGH_ROUNDS if len(names) > 1 else 1):
+                for name in names:
+                    times[name] = min(times[name], self._rough_us(target.with_function(name), inputs))
+        fastest = min(names, key=lambda name: times[name])
+        return target.with_function(fastest), {name or BASELINE: us for name, us in times.items()}, fastest
+
+    def _rough_us(self, target: Target, inputs: Dict[str, torch.Tensor]) -> float:
+        """Rough time of one call, for the plan and for the choice of a baseline."""
+        arguments = target.call.arguments(target.call.values({name: like(x) for name, x in inputs.items()}))
+        run = target.call.runner(target.function)
+        if self.card:
+            return self.card.rough_us(lambda: run(arguments))
+        run(arguments)
+        times: List[float] = []
+        while len(times) < 3 or (sum(times) < 0.02 and len(times) < 100):
+            began = time.perf_counter()
+            run(arguments)
+            times.append(time.perf_counter() - began)
+        return sorted(times)[len(times) // 2] * 1e6
 
     def do_time(self) -> Answer:
         """How long one call of the baseline takes, in quiet."""
-        return {"baseline_us": self._time_baseline()}, ()
+        return {"baseline_us": self._rough_us(self.target, self.seen.inputs)}, ()
 
     def do_prove(self) -> Answer:
-        """Refuse a target whose check would pass plain wrong answers, or not the right one."""
-        refuse_weak(self.target, self.device, self.tolerance)
+        """Refuse a target whose check would pass plain wrong answers, or not the right one; answer which other inputs than
+        the timed ones it can be held to, and why not the rest."""
+        refuse_weak(self.target, self.device, self.seen)
+        able, limited = rounds_for(self.target, self.device, self.seen)
         if not self.card:
             torch.set_num_threads(1)  # a team of threads spins on after its work, on the cores that a worker is timed on
-        return {}, ()
+        return {"rounds": able, "limited_rounds": limited}, ()
 
     def do_allocate(self, slots: int, copies: bool) -> Answer:
         """Slots for inputs (and for outputs, where those are copied out); decoys lie in them until the first batch."""
         for arena in (self.arena, self.out_arena):
             if arena:
                 arena.close()
-        counts = {name: slots if name in self.target.rotate else 1 for name in self.sample}
-        self.fields, size = lay_out(self.sample, counts)
+        counts = {name: slots if name in self.target.rotate else 1 for name in self.seen.inputs}
+        self.fields, size = lay_out(self.seen.inputs, counts)
         out_size = 0
         if copies:
-            self.out_fields, out_size = lay_out({"output": self.output}, {"output": slots})
+            returned = {kind.name: self.seen.outputs[kind.name].contiguous() for kind in self.seen.returned}
+            self.out_fields, out_size = lay_out(returned, dict.fromkeys(returned, slots))
         self.arena = self.card.arena(size) if self.card else HostArena(size)
         self.out_arena = None
         if copies:
             self.out_arena = self.card.arena(out_size) if self.card else HostArena(out_size)
-        self.columns = [views(self.arena.base, f) for f in self.fields]
-        for column, tensor in zip(self.columns, self.sample.values()):
+        self.columns = {field.name: views(self.arena.base, field) for field in self.fields}
+        for name, column in self.columns.items():
             for slot in column:
-                slot.copy_(tensor)
+                slot.copy_(self.pool.static.get(name, self.seen.inputs[name]))
         self.make_snapshot(slots, is_read=not (self.card or copies))
         answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
-                  "size": size, "out_size": out_size}
+                  "size": size, "out_size": out_size, "call": self.call}
         if self.card:
             self.card.prepare(self)
             handles = self.arena.handle + (self.out_arena.handle if copies else bytes(64))
@@ -164,14 +197,23 @@ class Oracle:
 
     def make_snapshot(self, slots: int, is_read: bool) -> None:
         """Where the outputs of a batch are kept; what is read byte by byte keeps the layout it had in the worker."""
-        extent = extent_of(self.output) if is_read else self.output.numel()
-        self.raw = [torch.empty(extent, dtype=self.output.dtype, device=self.device) for _ in range(slots)]
-        self.snapshot = [raw.as_strided(*self.wanted[::2]) if is_read else raw.view(self.wanted[0]) for raw in self.raw]
+        self.raw: List[List[torch.Tensor]] = []
+        self.snapshot: List[List[torch.Tensor]] = []
+        for _ in range(slots):
+            raws = [torch.empty(extent_of(y) if is_read and not kind.is_written else y.numel(), dtype=y.dtype, device=self.device)
+                    for kind, y in zip(self.seen.kinds, self.seen.outputs.values())]
+            self.raw.append(raws)
+            self.snapshot.append([raw.as_strided(kind.shape, kind.strides) if is_read and not kind.is_written
+                                  else raw.view(kind.shape) for kind, raw in zip(self.seen.kinds, raws)])
 
-    def do_draw(self, size: int) -> Answer:
-        """A new pool of secrets."""
-        self.pool.draw(size)
-        self.paired.new_drawing()
+    def do_draw(self, size: int, kind: str = "") -> Answer:
+        """A new pool of secrets; with a kind, of another distribution than the timed one."""
+        self.kind = kind
+        self.pool.draw(size, kind)
+        for paired in self.paired:
+            paired.new_drawing()
+        for name in self.pool.static:  # before a side prepares anything from it
+            self.columns[name][0].copy_(self.pool.static[name])
         return {}, ()
 
     def do_fill(self, picks: List[int], order: List[int]) -> Answer:
@@ -181,8 +223,9 @@ class Oracle:
 
     def fill(self, picks: List[int], order: List[int]) -> None:
         """Copy the picked entries to their slots (queued, on CUDA)."""
-        for column, name in zip(self.columns, self.sample):
-            if len(column) > 1 or name in self.target.rotate:
+        self.batch = picks, order
+        for name, column in self.columns.items():
+            if name in self.target.rotate:
                 for pick, slot in zip(picks, order):
                     column[slot].copy_(self.pool.rotated[pick][name])
             else:
@@ -191,68 +234,110 @@ class Oracle:
     def do_read(self, pid: int, addresses: List[int], picks: List[int], order: List[int]) -> Answer:
         """CPU: copy the outputs out of a worker that stands still, or out of the output slots; look at its inputs too."""
         self.compare_inputs(picks, order)  # now: once it goes on it could put them back
-        if self.out_arena:
-            for slot, into in zip(views(self.out_arena.base, self.out_fields[0]), self.snapshot[: len(addresses)]):
-                into.copy_(slot)
-            return {}, ()
-        for address, into in zip(addresses, self.raw):
-            try:
-                read_process(pid, address, into)
-            except OSError as error:
-                return {"unreadable": str(error), "errno": error.errno}, ()
+        self.take_written(order)
+        returned = len(self.seen.returned)
+        for at in range(len(order)):
+            if self.out_arena:
+                self.take(at, [views(self.out_arena.base, field)[at] for field in self.out_fields])
+                continue
+            for address, into in zip(addresses[at * returned:(at + 1) * returned], self.raw[at]):
+                try:
+                    read_process(pid, address, into)
+                except OSError as error:
+                    return {"unreadable": str(error), "errno": error.errno}, ()
         return {}, ()
+
+    def take(self, at: int, outputs: Sequence[torch.Tensor]) -> None:
+        """Copy what a call returned into the snapshot."""
+        for source, into in zip(outputs, self.snapshot[at]):
+            into.copy_(source)
+
+    def take_written(self, order: List[int]) -> None:
+        """Copy what the calls wrote in place into the snapshot; those outputs come last."""
+        first = len(self.seen.returned)
+        for at, slot in enumerate(order):
+            for kind, into in zip(self.seen.kinds[first:], self.snapshot[at][first:]):
+                into.copy_(self.columns[kind.name][slot])
 
     def do_judge(self, side: str, picks: List[int], outputs: List[List[Any]]) -> Answer:
         """Check every output of a batch that lies in the snapshot, and that the inputs are what they were."""
-        where = [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]
-        fault = self.kind_fault(where, len(picks))
-        tally = self.tallies.setdefault(side, Tally())
+        fault = self.kind_fault(places_of(outputs))
+        tallies = self.tallies.setdefault(side, [Tally() for _ in self.seen.kinds])
         if fault is None:
-            rows = self.check(self.snapshot[: len(picks)], [self.pool.expected[pick] for pick in picks], self.tolerance)
-            statistics_of_each = rows.tolist()
-            tally.add(statistics_of_each)
-            self.paired.add(side, picks, statistics_of_each)
-            fault = error_fault(tally, tally, self.tolerance)
-            if fault is None and side != BASELINE:
-                fault = error_fault(*self.paired.of(side), self.tolerance)
+            fault = self._check_round(side, picks) if self.kind else self._check_timed(side, picks, tallies)
             changed = self._changed_input()
             if changed:
                 fault = "changed_input", "it changed its input %s" % changed
-        return {"fault": fault, "tally": {**asdict(tally), "rms_ulps": tally.rms_ulps}}, ()
+        tally = Tally.joined(tallies)
+        return {"fault": fault, "tally": {**asdict(tally), "rms_ulps": tally.rms_ulps, "rounds": self.rounds.get(side, {})}}, ()
 
-    def kind_fault(self, where: List[protocol.OutputAt], calls: int) -> Optional[Tuple[str, str]]:
-        """The rule that the outputs of a batch break by their kind or place, before a byte of them is read."""
-        if len(where) != calls or [o.call for o in where] != list(range(calls)):
-            return "out_of_protocol", "it described %d outputs of %d calls" % (len(where), calls)
-        for output in where:
-            fault = shape_fault(output.shape, output.dtype, output.strides, self.wanted)
+    def _check_timed(self, side: str, picks: List[int], tallies: List[Tally]) -> Optional[Tuple[str, str]]:
+        """The first fault of a batch's values."""
+        first = None
+        for at, (tally, paired, tolerance) in enumerate(zip(tallies, self.paired, self.tolerances)):
+            rows = self._statistics(at, picks)
+            tally.add(rows)
+            paired.add(side, picks, rows)
+            fault = error_fault(tally, tally, tolerance)
+            if fault is None and side != BASELINE:
+                fault = error_fault(*paired.of(side), tolerance)
+            first = first or self._of_output(at, fault)
+        return first
+
+    def _check_round(self, side: str, picks: List[int]) -> Optional[Tuple[str, str]]:
+        """A round of correctness on another distribution: by element alone, for precision is measured on the timed one."""
+        counts = self.rounds.setdefault(side, {})
+        counts[self.kind] = counts.get(self.kind, 0) + len(picks) * len(self.seen.kinds)
+        for at, tolerance in enumerate(self.tolerances):
+            tally = Tally()
+            tally.add(self._statistics(at, picks))
+            fault = self._of_output(at, error_fault(tally, tally, tolerance))
             if fault:
-                return fault
-        size = self.output.numel() * self.output.element_size()
-        if not self.out_arena and overlap([(o.segment, o.offset, size) for o in where]):
-            return "outputs_overlap", ("outputs of one batch share memory, and every output must stay valid to the end of its "
-                                       "batch; a target whose function reuses static buffers declares reuses_output=True")
+                return fault[0], "on inputs of the kind %r: %s" % (self.kind, fault[1])
         return None
 
+    def _statistics(self, at: int, picks: List[int]) -> List[List[float]]:
+        """compare.STATISTICS of one output of each call of a batch."""
+        return self.check([self.snapshot[call][at] for call in range(len(picks))],
+                          [self.pool.expected[pick][at] for pick in picks], self.tolerances[at]).tolist()
+
+    def _of_output(self, at: int, fault: Optional[Tuple[str, str]]) -> Optional[Tuple[str, str]]:
+        """A fault that says which of several outputs has it."""
+        if fault is None or len(self.seen.kinds) == 1:
+            return fault
+        return fault[0], "%s: %s" % (self.seen.kinds[at].name, fault[1])
+
+    def kind_fault(self, where: List[protocol.OutputAt]) -> Optional[Tuple[str, str]]:
+        """The rule that the outputs of a batch break by their kind or place."""
+        fields = {field.name: field for field in self.fields}
+
+        def slot_of(name: str, call: int) -> Tuple[int, int]:
+            field, slot = fields[name], self.batch[1][call]
+            return field.offset + field.slot_bytes * (slot if field.count > 1 else 0), field.slot_bytes
+
+        return batch_fault(self.seen, where, len(self.batch[1]), slot_of, bool(self.out_arena))
+
     def compare_inputs(self, picks: List[int], order: List[int]) -> None:
-        """Hold every input against its private copy; queued, on CUDA, and read by _changed_input."""
+        """Hold every input that may not change against its private copy; queued, on CUDA, and read by _changed_input."""
         self.changed = []
-        for column, name in zip(self.columns, self.sample):
-            streams = name in self.target.rotate
-            pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if streams else [
+        for name, column in self.columns.items():
+            if name in self.target.writes:
+                continue
+            pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if name in self.target.rotate else [
                 (column[0], self.pool.shared[name])]
             self.changed += [(name, (_bits(slot) != _bits(private)).any()) for slot, private in pairs]
 
     def _changed_input(self) -> str:
         """The name of an input whose bytes were no longer the private copy's, or nothing."""
-        flags = torch.stack([flag for _, flag in self.changed]).tolist()
+        flags = torch.stack([flag for _, flag in self.changed]).tolist() if self.changed else []
         return next((name for (name, _), flag in zip(self.changed, flags) if flag), "")
 
     def do_warm(self, pick_count: int) -> Answer:
         """Run once everything that will run behind a gate or against a clock, so that nothing loads then."""
         picks = list(range(pick_count))
         self.fill(picks, picks)
-        self.check(self.snapshot[:2], self.pool.expected[:2], self.tolerance).tolist()
+        for at in range(len(self.seen.kinds)):
+            self._statistics(at, picks[:2])
         self.compare_inputs(picks[:1], picks[:1])
         self._changed_input()
         return {}, ()
@@ -286,12 +371,16 @@ class Oracle:
 
     def do_collect(self, name: str, outputs: List[List[Any]]) -> Answer:
         """The worker is armed: wait for DONE, stamp1, snapshot, stamp2; answer both spans and whether the gate held."""
-        where = [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]
-        return self.card.collect(self, name, where), ()
+        return self.card.collect(self, name, places_of(outputs)), ()
 
     def do_fill_alone(self, picks: List[int], order: List[int], gate_us: float) -> Answer:
         """F: what the fill costs by itself, by the same stamps."""
         return self.card.fill_alone(self, picks, order, gate_us), ()
+
+
+def places_of(outputs: List[List[Any]]) -> List[protocol.OutputAt]:
+    """As JSON said them."""
+    return [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]
 
 
 def check_all(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
@@ -336,6 +425,11 @@ def _hashes_of(names: set) -> Dict[str, str]:
             if not resolved.startswith((ours, *libraries)) and "site-packages" not in resolved:
                 found[resolved] = hashlib.sha256(Path(resolved).read_bytes()).hexdigest()
     return found
+
+
+def _hashes_of_files(target: Target) -> Dict[str, str]:
+    """SHA-256 of the files that inputs come from."""
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in target.files}
 
 
 def _versions() -> Dict[str, Optional[str]]:

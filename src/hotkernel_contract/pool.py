@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import Dict, List, Tuple
+from typing import Dict, List, Sequence
 
 import torch
 
 from hotkernel_contract.compare import Expected
 from hotkernel_contract.inputs import draw, nearly_copy
+from hotkernel_contract.rounds import change
 from hotkernel_contract.target import Target, wide_for
 
 # One entry in so many almost repeats the one before. A memo by a part of an input meets one soon, and is wrong; a side that
@@ -20,45 +21,56 @@ NEAR_COPY_ONE_IN = 256
 class Pool:
     """`size` entries of call inputs, private copies; the shared inputs are one for all entries of a drawing."""
 
-    def __init__(self, target: Target, device: str, out_dtype: torch.dtype) -> None:
-        self.target, self.device, self.out_dtype = target, device, out_dtype
+    def __init__(self, target: Target, device: str, dtypes: Sequence[torch.dtype]) -> None:
+        self.target, self.device = target, device
+        self.dtypes = tuple(dtypes)  # of the outputs, in order
         self.rotated: List[Dict[str, torch.Tensor]] = []
         self.shared: Dict[str, torch.Tensor] = {}
-        self.expected: List[Expected] = []
+        self.static: Dict[str, torch.Tensor] = {}  # drawn once: a side may have prepared something from it
+        self.expected: List[List[Expected]] = []  # of each entry, one an output
+        self._wide_shared: Dict[str, torch.Tensor] = {}
 
-    def draw(self, size: int) -> None:
-        """Replace every entry; nothing of the last drawing is kept. Entries are drawn together: launches cost more than rows."""
+    def draw(self, size: int, kind: str = "") -> None:
+        """Replace every entry; nothing of the last drawing is kept but what is static. `kind`: another distribution than the
+        timed one (rounds.KINDS). Entries are drawn together: launches cost more than rows."""
         generator = torch.Generator(device=self.device)
         generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
         target = self.target
         shared_names = tuple(name for name in target.raws if name not in target.fresh_raws)
         shared = draw(target, generator, self.device, shared_names)
-        self.rotated, self.expected, self.shared = [], [], {}
+        self.rotated, self.expected, self.shared, self._wide_shared = [], [], {}, {}
         with torch.no_grad():
             fresh = draw(target, generator, self.device, target.fresh_raws, copies=size)
             for at in [at for at in range(1, size) if secrets.randbelow(NEAR_COPY_ONE_IN) == 0]:
-                for x in fresh.values():
-                    x[at].copy_(nearly_copy(x[at - 1], generator))
+                for name, x in fresh.items():
+                    near = nearly_copy(x[at - 1], generator, target.raws[name].draw)
+                    if near is not None:
+                        x[at].copy_(near)
+            if kind:
+                change(target, fresh, kind, generator)
             for at in range(size):
                 self._add(target.call_inputs({**{name: x[at] for name, x in fresh.items()}, **shared}))
 
     def _add(self, inputs: Dict[str, torch.Tensor]) -> None:
+        wide = wide_for(*self.dtypes)
         if not self.shared:
-            self.shared = {name: x for name, x in inputs.items() if name not in self.target.rotate}
-        inputs = {name: self.shared.get(name, x) for name, x in inputs.items()}
-        answer = self.target.expected(list(inputs.values()), wide_for(self.out_dtype))
-        self.rotated.append({name: x for name, x in inputs.items() if name in self.target.rotate})
-        self.expected.append(Expected.of(answer, self.out_dtype))
+            self.static = self.static or {name: inputs[name] for name in self.target.static_tensors}
+            self.shared = {name: self.static.get(name, x) for name, x in inputs.items() if name not in self.target.rotate}
+            self._wide_shared = self.target.widened(self.shared, wide)  # once: weights may be large
+        rotated = {name: x for name, x in inputs.items() if name in self.target.rotate}
+        widened = {**self._wide_shared, **self.target.widened(rotated, wide)}
+        answers = self.target.answers({name: widened[name] for name in self.target.tensors}, wide)
+        self.rotated.append(rotated)
+        self.expected.append([Expected.of(answer, dtype) for answer, dtype in zip(answers.values(), self.dtypes)])
 
     def inputs(self, at: int) -> Dict[str, torch.Tensor]:
         """All inputs of one entry, in call order."""
-        return {name: self.rotated[at].get(name, self.shared.get(name)) for name in self.target.arguments}
+        return {name: self.rotated[at].get(name, self.shared.get(name)) for name in self.target.tensors}
 
 
-def one_entry(target: Target, device: str) -> Tuple[Dict[str, torch.Tensor], torch.Tensor]:
-    """Decoy inputs and the baseline's output for them: the layout of a call, before any secret exists."""
+def decoy(target: Target, device: str) -> Dict[str, torch.Tensor]:
+    """Inputs of one call that are nobody's secret: for the layout of a call, before any secret exists."""
     generator = torch.Generator(device=device)
     generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
     with torch.no_grad():
-        inputs = target.call_inputs(draw(target, generator, device, tuple(target.raws)))
-        return inputs, target.function(*[x.clone() for x in inputs.values()])
+        return target.call_inputs(draw(target, generator, device, tuple(target.raws)))

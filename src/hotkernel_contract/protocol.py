@@ -30,14 +30,14 @@ _MAGIC = b"HK4\x00"
 # referee -> worker
 MAP, RUN, RELEASE = 1, 2, 3
 # worker -> referee
-HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT = 16, 17, 18, 19, 20, 21, 22
-FROM_WORKER = frozenset((HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT))
+HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP = 16, 17, 18, 19, 20, 21, 22, 23  # SETUP's count: 1 begins, 0 ends
+FROM_WORKER = frozenset((HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP))
 
 # What a worker is confined by: bits of HELLO's count, said before a line of the candidate is loaded.
 CONFINEMENT = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals")
 
 # codes of FAULT (the frame's count)
-FAULT_IMPORT, FAULT_NO_CALLABLE, FAULT_CALL, FAULT_OUTPUT, FAULT_ALIAS, FAULT_MEMORY = range(1, 7)
+FAULT_IMPORT, FAULT_NO_CALLABLE, FAULT_CALL, FAULT_OUTPUT, FAULT_MEMORY = range(1, 6)
 
 _OUTPUT = struct.Struct("<HHHHiIQQ8q8q")  # call, index, dtype, ndim, segment, tensor?, offset, storage bytes, shape, strides
 OUTPUTS_IN_FRAME = BODY_BYTES // _OUTPUT.size
@@ -45,6 +45,7 @@ NUMBERS_IN_FRAME = BODY_BYTES // 8
 HANDLE_BYTES = 64
 _SEGMENT = struct.Struct("<Q64s")
 MAX_DIMENSIONS = 8
+ARENA = -2  # for a segment: the output lies in the inputs' memory, at `offset`
 
 
 class Junk(Exception):
@@ -68,7 +69,7 @@ class OutputAt(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    segment: int  # -1: `offset` is an address in the worker
+    segment: int  # -1: `offset` is an address in the worker; ARENA
     offset: int
     storage_bytes: int
 

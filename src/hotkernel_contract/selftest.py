@@ -3,67 +3,118 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
+from hotkernel_contract.call import WEIGHT, Outputs
 from hotkernel_contract.compare import Expected, Tally, Tolerance, as_rows, error_fault, shape_fault, statistics
-from hotkernel_contract.inputs import draw
+from hotkernel_contract.inputs import draw, is_kept, like
+from hotkernel_contract.outputs import Observed, observe
+from hotkernel_contract.pool import Pool
+from hotkernel_contract.rounds import kinds_for
 from hotkernel_contract.target import Target, TargetError, wide_for
 
 Probe = Callable[[torch.Tensor, List[torch.Tensor]], torch.Tensor]
+ROUND_TRIES = 4  # entries of another kind that the baseline must get right for the kind to be used
 LITTLE = 0.1  # of its row's RMS: a value below it may be missed by an honest tolerance
 
 
-def refuse_weak(target: Target, device: str, tolerance: Tolerance) -> None:
+def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) -> None:
     """Raise TargetError when the target cannot judge; a probe that equals the right answer is no probe and is skipped."""
-    generator = torch.Generator(device=device)
-    generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    seen = seen or observe(target.settle(device), device)
+    generator = new_generator(device)
     with torch.no_grad():
         raw = draw(target, generator, device, tuple(target.raws))
-        inputs = list(target.call_inputs(raw).values())
-        output = target.function(*[x.clone() for x in inputs])
-        if not isinstance(output, torch.Tensor):
-            raise TargetError("the function returns %s, not a tensor" % type(output).__name__)
-        wide = wide_for(output.dtype)
-        answer = target.expected(inputs, wide)
-        refuse_reference(target, answer, output, raw, generator, device)
-        expected = Expected.of(answer, output.dtype)
-        baseline = tally_of(output, expected, tolerance)
-        fault = error_fault(baseline, baseline, tolerance)
-        if fault:
-            raise TargetError("the baseline fails its own check: %s; loosen rtol/atol, give a better reference, or set "
-                              "mixture='normal' if extreme inputs are not legal for it" % fault[1])
-        right = answer.to(output.dtype)
-        for name, probe in PROBES.items():
-            wrong = probe(right, inputs)
-            if wrong.shape != right.shape or torch.equal(wrong, right):
-                continue
-            fault = error_fault(tally_of(wrong, expected, tolerance), baseline, tolerance)
-            if fault is None and not near(wrong, right, expected):
-                raise TargetError("the check would pass %s as the answer: the tolerances (rtol=%.3g, atol=%.3g) are too wide "
-                                  "for this output" % (name, tolerance.rtol, tolerance.atol))
+        inputs = target.call_inputs(raw)
+        outputs = target.run({name: like(x) for name, x in inputs.items()})
+        answers = target.expected(inputs, wide_for(*seen.dtypes))
+        refuse_reference(target, answers, outputs, raw, generator, device)
+        for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), seen.tolerances(target)):
+            where = "" if len(outputs) == 1 else " of %s" % name
+            _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
 
 
-def refuse_reference(target: Target, answer: torch.Tensor, output: torch.Tensor, raw: Dict[str, torch.Tensor],
-                     generator: torch.Generator, device: str) -> None:
-    """Raise TargetError for a reference that is of the wrong shape, constant, zero, NaN or deaf to an input."""
-    fault = shape_fault(tuple(answer.shape), "", (), (tuple(output.shape), "", ()))
+def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],
+                  tolerance: Tolerance) -> None:
+    """Raise TargetError when the check of one output refuses the right answer, or takes a wrong one."""
+    expected = Expected.of(answer, output.dtype)
+    baseline = tally_of(output, expected, tolerance)
+    fault = error_fault(baseline, baseline, tolerance)
     if fault:
-        raise TargetError("the reference returns shape %s, the function %s" % (list(answer.shape), list(output.shape)))
-    if answer.dtype.is_floating_point:
-        if not torch.isfinite(answer).any():
-            raise TargetError("the reference returns no finite number (NaN or Inf everywhere)")
-        clean = torch.nan_to_num(answer)
-    else:
-        clean = answer
-    if clean.numel() > 1 and bool((clean == clean.reshape(-1)[0]).all()):
+        raise TargetError("the baseline fails its own check%s: %s; loosen rtol/atol, give a better reference, or set "
+                          "mixture='normal' if extreme inputs are not legal for it" % (where, fault[1]))
+    right = answer.to(output.dtype)
+    for name, probe in PROBES.items():
+        wrong = probe(right, inputs)
+        if wrong.shape != right.shape or same_bits(wrong, right):
+            continue
+        fault = error_fault(tally_of(wrong, expected, tolerance), baseline, tolerance)
+        if fault is None and not near(wrong, right, expected):
+            raise TargetError("the check%s would pass %s as the answer: the tolerances (rtol=%.3g, atol=%.3g) are too wide "
+                              "for this output" % (where, name, tolerance.rtol, tolerance.atol))
+
+
+def rounds_for(target: Target, device: str, seen: Observed) -> Tuple[List[str], Dict[str, str]]:
+    """The kinds of other inputs on which this target can be held against its reference, and why not on the others."""
+    able: List[str] = []
+    limited: Dict[str, str] = {}
+    for kind in kinds_for(target):
+        pool = Pool(target, device, seen.dtypes)
+        pool.draw(ROUND_TRIES, kind)
+        fault = None
+        for at in range(ROUND_TRIES):
+            outputs = target.run({name: like(x) for name, x in pool.inputs(at).items()})
+            for output, expected, tolerance in zip(outputs.values(), pool.expected[at], seen.tolerances(target)):
+                tally = tally_of(output, expected, tolerance)
+                fault = fault or error_fault(tally, tally, tolerance)
+        if fault:
+            limited[kind] = fault[1]
+        else:
+            able.append(kind)
+    return able, limited
+
+
+def new_generator(device: str) -> torch.Generator:
+    generator = torch.Generator(device=device)
+    generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    return generator
+
+
+def refuse_reference(target: Target, answers: Outputs, outputs: Outputs, raw: Dict[str, torch.Tensor],
+                     generator: torch.Generator, device: str) -> None:
+    """Raise TargetError for a reference whose outputs are others, of the wrong shape, constant, zero, NaN or deaf to an input."""
+    if list(answers) != list(outputs):
+        raise TargetError("the reference returns %s, the function %s" % (", ".join(answers) or "nothing", ", ".join(outputs)))
+    for name, answer in answers.items():
+        output = outputs[name]
+        if shape_fault(tuple(answer.shape), "", (), (tuple(output.shape), "", ())):
+            raise TargetError("the reference returns shape %s, the function %s" % (list(answer.shape), list(output.shape)))
+        if answer.dtype.is_floating_point != output.dtype.is_floating_point:
+            raise TargetError("the reference returns %s as %s, the function as %s" % (name, answer.dtype, output.dtype))
+        if answer.dtype.is_floating_point and answer.numel() and not torch.isfinite(answer).any():
+            raise TargetError("the reference returns no finite number%s (NaN or Inf everywhere)"
+                              % (" in " + name if len(answers) > 1 else ""))
+    clean = [torch.nan_to_num(x) if x.dtype.is_floating_point else x for x in answers.values()]
+    if all(x.numel() == 0 or bool((x == x.reshape(-1)[0]).all()) for x in clean) and any(x.numel() > 1 for x in clean):
+        first = next(x for x in clean if x.numel())
         raise TargetError("the reference returns one constant (%s) for random inputs: it cannot judge"
-                          % clean.reshape(-1)[0].item())
+                          % first.reshape(-1)[0].item())
+    wide = wide_for(*(x.dtype for x in outputs.values()))
     for name in target.raws:
+        if is_kept(target, name) or name.startswith(WEIGHT):  # a module may have weights that a call leaves alone
+            continue
         other = {**raw, **draw(target, generator, device, (name,))}
-        if same(target.expected(list(target.call_inputs(other).values()), wide_for(output.dtype)), answer):
+        if same_bits(raw[name], other[name]):
+            continue  # a scalar boolean, say, came out the same
+        others = target.expected(target.call_inputs(other), wide)
+        if all(same(others[output], answers[output]) for output in answers):
             raise TargetError("the reference does not depend on input %s: remove it, or give a reference that uses it" % name)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)) or (
+        a.element_size() > 1 and torch.equal(a, b))
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -133,8 +184,24 @@ def row_mean(right: torch.Tensor, _inputs: List[torch.Tensor]) -> torch.Tensor:
     return right.double().mean(-1, keepdim=True).expand(right.shape).to(right.dtype)
 
 
+def shuffled(right: torch.Tensor, _inputs: List[torch.Tensor]) -> torch.Tensor:
+    if right.dim() == 0:
+        return right
+    flat = right.reshape(-1)
+    return flat[torch.randperm(flat.numel(), device=right.device)].view(right.shape)
+
+
+def constant(right: torch.Tensor, _inputs: List[torch.Tensor]) -> torch.Tensor:
+    """Every element is one of the right ones."""
+    if right.dim() == 0 or not right.numel():
+        return right
+    return right.reshape(-1)[0].expand(right.shape).contiguous()
+
+
 PROBES: Dict[str, Probe] = {
     "zeros": lambda right, _: torch.zeros_like(right),
+    "a constant": constant,
+    "the right numbers in another order": shuffled,
     "the input itself": input_itself,
     "the row's mean": row_mean,
     "a neighbouring row": neighbour_row,
@@ -142,4 +209,4 @@ PROBES: Dict[str, Probe] = {
     "one wrong element": one_wrong,
     "an unwritten tail": unwritten_tail,
 }
-__all__: Tuple[str, ...] = ("refuse_weak",)
+__all__: Tuple[str, ...] = ("refuse_weak", "rounds_for")

@@ -24,28 +24,38 @@ class Field:
     count: int
     slot_bytes: int
     offset: int
+    strides: Tuple[int, ...]
+
+    @classmethod
+    def from_plain(cls, plain: Dict[str, Any]) -> Field:
+        """As JSON said it."""
+        return cls(**{**plain, "shape": tuple(plain["shape"]), "strides": tuple(plain["strides"])})
 
 
 def lay_out(tensors: Dict[str, torch.Tensor], counts: Dict[str, int]) -> Tuple[List[Field], int]:
-    """Fields for contiguous copies of these tensors, `counts` of each, and the bytes of all."""
+    """Fields for copies of these tensors that lie as they do, `counts` of each, and the bytes of all."""
     fields, offset = [], 0
     for name, tensor in tensors.items():
-        slot_bytes = -(-max(1, tensor.numel() * tensor.element_size()) // ALIGNMENT) * ALIGNMENT
+        strides = strides_of(tensor)
+        slot_bytes = -(-max(1, _extent(tensor.shape, strides) * tensor.element_size()) // ALIGNMENT) * ALIGNMENT
         dtype = str(tensor.dtype).replace("torch.", "")
-        fields.append(Field(name, dtype, tuple(tensor.shape), counts[name], slot_bytes, offset))
+        fields.append(Field(name, dtype, tuple(tensor.shape), counts[name], slot_bytes, offset, strides))
         offset += slot_bytes * counts[name]
     return fields, max(offset, ALIGNMENT)
 
 
 def views(base: torch.Tensor, field: Field) -> List[torch.Tensor]:
-    """The slots of a field as tensors of its dtype and shape, in the arena that `base` (uint8) is."""
+    """The slots of a field as tensors of its dtype, shape and strides, in the arena that `base` (uint8) is."""
     dtype = getattr(torch, field.dtype)
-    size = 1
-    for part in field.shape:
-        size *= part
-    size *= torch.empty(0, dtype=dtype).element_size()
     starts = [field.offset + at * field.slot_bytes for at in range(field.count)]
-    return [base[start:start + size].view(dtype).view(field.shape) for start in starts]
+    parts = [base[start:start + field.slot_bytes].view(dtype) for start in starts]
+    return [part.as_strided(field.shape, field.strides, part.storage_offset()) for part in parts]
+
+
+def strides_of(x: torch.Tensor) -> Tuple[int, ...]:
+    """The strides that a copy of `x` keeps; elements that share memory get places of their own."""
+    shared = any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.stride()))
+    return torch.empty(x.shape, device="meta").stride() if shared else tuple(x.stride())
 
 
 class HostArena:
@@ -172,7 +182,11 @@ def read_process(pid: int, address: int, into: torch.Tensor) -> None:
 
 def extent_of(tensor: torch.Tensor) -> int:
     """How many elements lie from a tensor's first to its last in memory, gaps included."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+    return _extent(tensor.shape, tensor.stride())
+
+
+def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if 0 not in shape else 0
 
 
 def overlap(ranges: Sequence[Tuple[int, int, int]]) -> bool:

@@ -8,14 +8,17 @@ import socket
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from hotkernel_contract import confinement, protocol
+from hotkernel_contract.call import Call, NotTensors
+from hotkernel_contract.loading import load_file
 from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, views
-from hotkernel_contract.target import Target, load_file
+from hotkernel_contract.target import find_target
 
+OF_THE_SIDE = ("names", "case", "baseline")  # of a layout's call: what Call itself does not hold
 _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 
 
@@ -74,26 +77,27 @@ def describe(error: BaseException) -> str:
     return "%s: %s%s" % (type(error).__name__, text[:600], where)
 
 
-def address_of(output: Any) -> int:
-    """Where an output's first element lies; 0 for what has no such place (no tensor, a sparse one), which is told later."""
-    is_plain = isinstance(output, torch.Tensor) and output.layout is torch.strided
-    return output.data_ptr() if is_plain else 0
+def address_of(output: torch.Tensor) -> int:
+    """Where an output's first element lies; 0 for what has no such place (a sparse one), which is told later."""
+    return output.data_ptr() if output.layout is torch.strided else 0
 
 
-def load_callable(spec: Dict[str, Any]) -> Callable[..., torch.Tensor]:
-    """The side's function, by the same path for every side; raises Refused."""
+def load_side(spec: Dict[str, Any], call: Dict[str, Any]) -> Tuple[Callable[..., Any], Optional[Callable[..., Any]]]:
+    """The side's function and its `setup`, by the same path for every side; raises Refused."""
     try:
         module = load_file(Path(spec["source"]), "hotkernel_side")
     except BaseException as error:  # noqa: BLE001 - an import of user code raises anything, SystemExit too
         traceback.print_exc()
         raise Refused(protocol.FAULT_IMPORT, describe(error)) from None
+    setup = getattr(module, "setup", None)
+    if not spec["names"]:  # a baseline's file: what its target says is the function
+        target = find_target(module)
+        target = (target.of_case(call["case"]) if call["case"] else target).with_function(call["baseline"])
+        return target.settle_module(spec["device"]).function, setup
     for name in spec["names"]:
         found = getattr(module, name, None)
         if callable(found):
-            return found
-    targets = [v for v in vars(module).values() if isinstance(v, Target)]
-    if targets:  # a baseline file: what it says is the function, whatever it is called
-        return targets[0].function
+            return found, setup
     own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")
            and getattr(v, "__module__", None) == module.__name__]
     raise Refused(protocol.FAULT_NO_CALLABLE, "it defines no function named %s; it has %s"
@@ -120,14 +124,15 @@ class Side:
         if frame.kind != protocol.MAP:
             raise EOFError
         layout, files = protocol.receive_message(self.channel)  # from the referee, which runs no candidate either
-        self.function = load_callable(spec)  # not before it is told to: what comes first is measured with no candidate there
+        self.call = Call.from_plain({name: value for name, value in layout["call"].items() if name not in OF_THE_SIDE})
+        self.names: List[str] = layout["call"]["names"]  # of what the baseline returns
+        self.function, self.setup = load_side(spec, layout["call"])  # not before it is told to: before, no candidate is there
         self.map_slots(layout, files)
 
     def map_slots(self, layout: Dict[str, Any], files: List[int]) -> None:
-        """Map the slots, call the function on them once or more (compile, autotune), say ready."""
+        """Map the slots, set up, call the function on them once or more (compile, autotune), say ready."""
         size, out_size = layout["size"], layout["out_size"]
-        fields = [Field(**{**f, "shape": tuple(f["shape"])}) for f in layout["fields"]]
-        outputs = [Field(**{**f, "shape": tuple(f["shape"])}) for f in layout["output_fields"]]
+        fields = [Field.from_plain(f) for f in layout["fields"]]
         handles = bytes.fromhex(layout["map"])
         self.go = None
         if self.on_card:
@@ -140,17 +145,47 @@ class Side:
         self.arena = arena
         start = arena.base.data_ptr()
         self.input_range = (start, start + arena.size)
-        columns = [views(arena.base, f) for f in fields]
-        slots = max(len(c) for c in columns)
-        self.slots = [tuple(c[k] if len(c) > 1 else c[0] for c in columns) for k in range(slots)]
-        self.copy_to = [views(out_arena.base, f) for f in outputs] if out_size else []
+        columns = {f.name: views(arena.base, f) for f in fields}
+        slots = max(len(c) for c in columns.values())
+        copied = [views(out_arena.base, Field.from_plain(f)) for f in layout["output_fields"]] if out_size else []
+        self.copy_to = [[column[at] for column in copied] for at in range(len(copied[0]))] if copied else []
         with torch.no_grad():
+            shared = self.set_up(self.call.values({name: c[0] for name, c in columns.items() if len(c) == 1}))
+            self.slots = [{**shared, **self.call.values({name: c[k] for name, c in columns.items() if len(c) > 1})}
+                          for k in range(slots)]
+            self.arguments = [self.call.arguments(values) for values in self.slots]
+            self.run = self.call.runner(self.function)
             for k in range(min(2, slots)):
-                self.kind_of(self.function(*self.slots[k]))
+                for output in self.outputs_of(self.run(self.arguments[k]), k):
+                    self.kind_of(output)
             if self.on_card:
                 torch.cuda.synchronize()
         handle = self.done.ipc_handle() if self.on_card else b""
         self.channel.sendall(protocol.pack(protocol.READY, os.getpid() & 0xFFFF, 0, handle))
+
+    def set_up(self, shared: Dict[str, Any]) -> Dict[str, Any]:
+        """What the side prepares, once, from the inputs that are declared static; the referee times it apart."""
+        if not (self.call.static and self.setup):
+            return shared
+        self.channel.sendall(protocol.pack(protocol.SETUP, 1))
+        prepared = self.call.prepared(self.setup, shared)
+        if self.on_card:
+            torch.cuda.synchronize()
+        self.channel.sendall(protocol.pack(protocol.SETUP, 0))
+        return prepared
+
+    def outputs_of(self, returned: Any, slot: int) -> List[torch.Tensor]:
+        """The tensors that a call returned, in the baseline's order; raises Refused where they are others."""
+        if type(returned) is torch.Tensor and self.names == ["output"]:
+            return [returned]
+        try:
+            found = self.call.outputs(returned, self.slots[slot])
+        except NotTensors as error:
+            raise Refused(protocol.FAULT_OUTPUT, str(error)) from None
+        if list(found) != self.names:
+            raise Refused(protocol.FAULT_OUTPUT, "it returned %s, the baseline %s" % (
+                ", ".join(found) or "nothing", ", ".join(self.names) or "nothing"))
+        return list(found.values())
 
     def serve(self) -> None:
         """Run batches until the channel closes."""
@@ -162,38 +197,33 @@ class Side:
                     order = protocol.unpack_numbers([frame, *rest])
                     (self.run_on_card if self.on_card else self.run_on_host)(order, frame.nonce)
 
+    def run_calls(self, order: List[int]) -> List[List[torch.Tensor]]:
+        """The calls of a batch, and what each returned; copied out where the outputs cannot be read where they lie."""
+        run, arguments, copies = self.run, self.arguments, self.copy_to
+        if not copies:
+            returned = [run(arguments[k]) for k in order]
+            return [self.outputs_of(each, k) for each, k in zip(returned, order)]
+        outputs = []
+        for at, k in enumerate(order):
+            mine = self.outputs_of(run(arguments[k]), k)
+            outputs.append(mine)
+            for output, into in zip(mine, copies[at]):
+                if output.shape == into.shape:
+                    into.copy_(output)
+        return outputs
+
     def run_on_host(self, order: List[int], nonce: int) -> None:
         """The clock runs from the RUN frame to the last DONE frame: calls, and where their outputs lie."""
-        function, slots, copies = self.function, self.slots, self.copy_to
-        outputs = []
-        if copies:
-            for at, k in enumerate(order):
-                output = function(*slots[k])
-                outputs.append(output)
-                if isinstance(output, torch.Tensor) and output.shape == copies[0][at].shape:
-                    copies[0][at].copy_(output)
-        else:
-            for k in order:
-                outputs.append(function(*slots[k]))
-        addresses = [address_of(o) for o in outputs]
+        outputs = self.run_calls(order)
+        addresses = [address_of(o) for each in outputs for o in each]
         self.channel.sendall(protocol.pack_numbers(protocol.DONE, addresses, nonce))
         self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
         self.release(nonce)
 
     def run_on_card(self, order: List[int], nonce: int) -> None:
         """Queue everything behind GO, record DONE, say armed; the stamps are the oracle's."""
-        function, slots, copies = self.function, self.slots, self.copy_to
-        outputs = []
         self.stream.wait_event(self.go)
-        if copies:
-            for at, k in enumerate(order):
-                output = function(*slots[k])
-                outputs.append(output)
-                if isinstance(output, torch.Tensor) and output.shape == copies[0][at].shape:
-                    copies[0][at].copy_(output)
-        else:
-            for k in order:
-                outputs.append(function(*slots[k]))
+        outputs = self.run_calls(order)
         self.done.record(self.stream)
         self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
         self.release(nonce)
@@ -206,31 +236,30 @@ class Side:
             if frame.kind == protocol.RELEASE and frame.nonce == nonce:
                 return
 
-    def describe_outputs(self, outputs: List[Any], nonce: int) -> bytes:
+    def describe_outputs(self, outputs: List[List[torch.Tensor]], nonce: int) -> bytes:
         """Frames that say where the outputs lie; new device allocations first."""
         new: List[bytes] = []
-        described = [self.place(call, output, new, nonce) for call, output in enumerate(outputs)]
+        described = [self.place(call, which, output, new, nonce)
+                     for call, mine in enumerate(outputs) for which, output in enumerate(mine)]
         return b"".join(new) + protocol.pack_outputs(described, nonce)
 
-    def place(self, call: int, output: Any, new: List[bytes], nonce: int) -> protocol.OutputAt:
-        """Where one output lies; raises Refused for what is no output or lies in an input."""
+    def place(self, call: int, which: int, output: torch.Tensor, new: List[bytes], nonce: int) -> protocol.OutputAt:
+        """Where one output lies; raises Refused for what is no output."""
         dtype, shape, strides = self.kind_of(output)
         storage = output.untyped_storage().nbytes()
         address = output.data_ptr()
         if self.input_range[0] <= address < self.input_range[1]:
-            raise Refused(protocol.FAULT_ALIAS, "the output lies in an input's memory")
-        if self.copy_to or not self.on_card:
-            return protocol.OutputAt(call, 0, dtype, shape, strides, -1, address, storage)
+            return protocol.OutputAt(call, which, dtype, shape, strides, protocol.ARENA, address - self.input_range[0], storage)
+        if self.copy_to or not self.on_card or not output.numel():
+            return protocol.OutputAt(call, which, dtype, shape, strides, -1, address, storage)
         start, size = self.driver.range_of(address)
         if start not in self.segments or self.segments[start][1] != size:
             self.segments[start] = (len(self.segments), size)
             new.append(protocol.pack_segment(self.segments[start][0], size, self.driver.export(start), nonce))
-        return protocol.OutputAt(call, 0, dtype, shape, strides, self.segments[start][0], address - start, storage)
+        return protocol.OutputAt(call, which, dtype, shape, strides, self.segments[start][0], address - start, storage)
 
-    def kind_of(self, output: Any) -> Tuple[str, Tuple[int, ...], Tuple[int, ...]]:
+    def kind_of(self, output: torch.Tensor) -> Tuple[str, Tuple[int, ...], Tuple[int, ...]]:
         """dtype, shape and strides of an output; raises Refused."""
-        if not isinstance(output, torch.Tensor):
-            raise Refused(protocol.FAULT_OUTPUT, "it returned %s, not a tensor" % type(output).__name__)
         if output.device.type != ("cuda" if self.on_card else "cpu"):
             raise Refused(protocol.FAULT_OUTPUT, "it returned a tensor on %s" % output.device)
         dtype = str(output.dtype).replace("torch.", "")

@@ -295,16 +295,17 @@ def test_a_whole_answer_of_zeros_is_right_as_zeros_and_wrong_as_anything_else():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_one_more_rounding_is_told_from_the_baselines_one(dtype):
+def test_one_more_rounding_is_honest_and_two_more_are_not(dtype):
     generator = seeded()
     x, w = torch.randn(256, 512, generator=generator), torch.rand(512, generator=generator) + 0.5
     answer = (x * 1.7 + 0.3) * w
     once = answer.to(dtype)
     twice = ((x * 1.7 + 0.3).to(dtype).float() * w).to(dtype)
+    thrice = (((x * 1.7).to(dtype).float() + 0.3).to(dtype).float() * w).to(dtype)
 
-    assert found(twice, answer)["bad"] == 0
-    assert fault_of(once.clone(), once, answer) is None
-    assert fault_of(twice, once, answer) == "less_precise"
+    assert found(thrice, answer)["bad"] == 0
+    assert fault_of(twice, once, answer) is None
+    assert fault_of(thrice, once, answer) == "less_precise"
 
 
 def test_another_order_of_additions_is_no_loss_of_precision():

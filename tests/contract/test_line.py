@@ -129,7 +129,7 @@ TARGET = Target(name="shifted", function=shifted, inputs={"x": "64x32", "w": "32
 
 
 def inputs_of(seed: int) -> list[torch.Tensor]:
-    return rotated_inputs(replace(TARGET, seed=seed, inputs={"x": "4096x512", "w": "512"}), "cpu")[0][0]
+    return list(rotated_inputs(replace(TARGET, seed=seed, inputs={"x": "4096x512", "w": "512"}), "cpu")[0][0].values())
 
 
 @pytest.mark.parametrize(("function", "says"), [
@@ -137,20 +137,21 @@ def inputs_of(seed: int) -> list[torch.Tensor]:
     (lambda x, w: torch.relu(x)[:, :16] * w[:16], "shape"),
     (lambda x, w: (torch.relu(x) * w).half(), "float16"),
     (lambda x, w: (torch.relu(x) * w).t().contiguous().t(), "strides"),
-    (lambda x, w: [torch.relu(x) * w], "list"),
-    (lambda x, w: None, "NoneType"),
+    (lambda x, w: [torch.relu(x) * w], "it returned output[0], the baseline output"),
+    (lambda x, w: None, "no tensor"),
+    (lambda x, w: 1.0, "float, not a tensor"),
     (lambda x, w: x.relu_().mul_(w), "changed its inputs"),
     (lambda x, w: torch.relu(x) * w + 0 * w.zero_(), "changed its inputs"),
-], ids=["values", "shape", "dtype", "strides", "kind", "none", "in-place", "weight"])
+], ids=["values", "shape", "dtype", "strides", "kind", "none", "number", "in-place", "weight"])
 def test_a_wrong_function_is_told_by_what_is_wrong(function, says):
-    ok, why = check_once(TARGET, function, [torch.randn(64, 32), torch.randn(32)])
+    ok, why = check_once(TARGET, function, {"x": torch.randn(64, 32), "w": torch.randn(32)})
 
     assert not ok
     assert says in why
 
 
 def test_a_rewrite_that_computes_the_same_is_right():
-    assert check_once(TARGET, lambda x, w: x.clamp(min=0) * w, [torch.randn(64, 32), torch.randn(32)]) == (True, "")
+    assert check_once(TARGET, lambda x, w: x.clamp(min=0) * w, {"x": torch.randn(64, 32), "w": torch.randn(32)}) == (True, "")
 
 
 def test_the_seed_decides_the_inputs():
@@ -164,5 +165,5 @@ def test_no_two_sets_of_the_rotation_are_alike():
     sets, _ = rotated_inputs(replace(TARGET, inputs={"x": "4096x1024", "w": "1024"}), "cpu")
 
     assert len(sets) >= 3
-    assert not any(torch.equal(sets[0][0], other[0]) for other in sets[1:])
-    assert all(other[1] is sets[0][1] for other in sets)  # a weight is shared, as it is in use
+    assert not any(torch.equal(sets[0]["x"], other["x"]) for other in sets[1:])
+    assert all(other["w"] is sets[0]["w"] for other in sets)  # a weight is shared, as it is in use

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from hotkernel_contract import pool as pools
-from hotkernel_contract.pool import Pool, one_entry
+from hotkernel_contract.outputs import observe
+from hotkernel_contract.pool import Pool
 from hotkernel_contract.target import Target, wide_for
 
 
@@ -20,7 +21,7 @@ def target(function=scaled, **changes) -> Target:
 
 
 def drawn(made: Target, size: int = 12) -> Pool:
-    pool = Pool(made, "cpu", next(iter(made.raws.values())).dtype)
+    pool = Pool(made, "cpu", [next(iter(made.raws.values())).dtype])
     pool.draw(size)
     return pool
 
@@ -32,7 +33,7 @@ def test_every_entry_has_the_reference_of_its_own_inputs(dtype):
     wide = wide_for(made.raws["x"].dtype)
 
     assert len(pool.rotated) == len(pool.expected) == 12
-    for at, expected in enumerate(pool.expected):
+    for at, (expected,) in enumerate(pool.expected):
         answer = scaled(*(x.to(wide) for x in pool.inputs(at).values()))
         assert torch.equal(expected.value, answer)
 
@@ -90,7 +91,7 @@ def test_a_near_copy_has_an_answer_of_its_own(monkeypatch):
 
     for at in range(6):
         inputs = [x.double() for x in pool.inputs(at).values()]
-        assert torch.equal(pool.expected[at].value, inputs[0] * 2 + inputs[1])
+        assert torch.equal(pool.expected[at][0].value, inputs[0] * 2 + inputs[1])
 
 
 def test_derived_inputs_are_what_the_call_takes_and_the_reference_sees():
@@ -107,13 +108,13 @@ def test_derived_inputs_are_what_the_call_takes_and_the_reference_sees():
     assert pool.inputs(0)["q"].dtype is torch.int8
     assert all(pool.inputs(at)["scale"] is pool.inputs(0)["scale"] for at in range(12))
     for at in range(12):
-        assert torch.equal(pool.expected[at].value, reference(**pool.inputs(at)))
+        assert torch.equal(pool.expected[at][0].value, reference(**pool.inputs(at)))
 
 
 def test_a_decoy_is_a_call_of_the_baseline_that_hands_out_no_input_of_its_own():
-    inputs, output = one_entry(target(), "cpu")
+    seen = observe(target(), "cpu")
 
-    assert list(inputs) == ["x", "w"]
-    assert torch.equal(output, scaled(**inputs))
-    changing, _ = one_entry(target(function=lambda x, w: x.mul_(0) + w), "cpu")
-    assert changing["x"].any()
+    assert list(seen.inputs) == ["x", "w"]
+    assert torch.equal(seen.outputs["output"], scaled(**seen.inputs))
+    changing = observe(target(function=lambda x, w: x.mul_(0).add_(w), writes="x"), "cpu")
+    assert changing.inputs["x"].any()

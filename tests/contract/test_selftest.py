@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hotkernel_contract.compare import Tolerance
 from hotkernel_contract.selftest import PROBES, refuse_weak
 from hotkernel_contract.target import Target, TargetError
 
@@ -19,9 +18,8 @@ def target(function, inputs=None, **changes) -> Target:
                      "device": "cpu", **changes})
 
 
-def try_target(made: Target, out_dtype: torch.dtype | None = None) -> None:
-    dtype = out_dtype or next(iter(made.raws.values())).dtype
-    refuse_weak(made, "cpu", Tolerance.of(made, dtype))
+def try_target(made: Target) -> None:
+    refuse_weak(made, "cpu")
 
 
 # Refused --------------------------------------------------------------------------------------------------------------
@@ -34,7 +32,7 @@ def try_target(made: Target, out_dtype: torch.dtype | None = None) -> None:
     (lambda x: torch.full_like(x, float("inf")), "no finite number"),
     (lambda x: x.sum(-1), "returns shape"),
     (lambda x: x[:, :64], "returns shape"),
-    (lambda x: (x, x), "not a tensor"),
+    (lambda x: (x, x), r"reference returns output\[0\], output\[1\], the function output"),
 ])
 def test_a_reference_that_cannot_judge_is_refused(reference, says):
     with pytest.raises(TargetError, match=says):
@@ -42,8 +40,8 @@ def test_a_reference_that_cannot_judge_is_refused(reference, says):
 
 
 def test_a_function_that_returns_no_tensor_is_refused():
-    with pytest.raises(TargetError, match="list"):
-        try_target(target(lambda x: [x]))
+    with pytest.raises(TargetError, match="float, not a tensor"):
+        try_target(target(lambda x: [x * 2, 1.0]))
 
 
 @pytest.mark.parametrize("deaf", ["x", "w"])
@@ -67,7 +65,7 @@ def test_tolerances_that_would_pass_a_wrong_answer_are_refused(wide):
 
 def test_a_reference_that_is_constant_over_a_fixed_mask_alone_is_refused():
     with pytest.raises(TargetError, match="one constant"):
-        try_target(target(lambda x: x > -1e9, {"x": "64x128"}), torch.bool)
+        try_target(target(lambda x: x > -1e9, {"x": "64x128"}))
 
 
 # Probes, one by one ---------------------------------------------------------------------------------------------------
@@ -119,7 +117,7 @@ def test_half_the_mantissa_keeps_the_upper_half_of_it():
     (lambda x: x.sum(), {"x": "64x128"}, "fp32"),
     (lambda x: x.amax(-1), None, "fp32"),
     (lambda x: x.tril(), {"x": "64x64"}, "fp32"),
-    (lambda x: x.t(), {"x": "64x32"}, "fp32"),
+    (lambda x: x.t().clone(), {"x": "64x32"}, "fp32"),
     (lambda x: torch.log(x), None, "fp32"),
     (lambda x, y: x @ y, {"x": "64x64", "y": "64x32"}, "fp32"),
 ], ids=["rmsnorm", "rmsnorm-bf16", "copy", "copy-bf16", "softmax", "relu", "sum", "max", "tril", "transposed", "log", "matmul"])
@@ -146,7 +144,7 @@ def test_a_copy_is_judged_though_the_input_is_the_answer():
 
 def test_integer_outputs_are_judged():
     made = target(lambda x: torch.argsort(x, -1), reference=lambda x: torch.argsort(x, -1), mixture="normal")
-    try_target(made, torch.int64)
+    try_target(made)
 
 
 def test_a_gather_with_integer_inputs_is_judged():

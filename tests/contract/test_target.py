@@ -9,17 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hotkernel_contract.target import (
-    Input,
-    Target,
-    TargetError,
-    dtype_named,
-    find_target,
-    load_file,
-    load_function,
-    parameters_of,
-    wide_for,
-)
+from hotkernel_contract.loading import load_file, load_function, parameters_of
+from hotkernel_contract.spec import Input, TargetError, dtype_named
+from hotkernel_contract.target import Target, find_target, wide_for
 
 
 def twice(x: torch.Tensor) -> torch.Tensor:
@@ -150,10 +142,10 @@ def test_the_reference_computes_in_the_wide_dtype_and_leaves_integers_alone():
         return x[at]
 
     made = target(function=gather, inputs={"x": "8x4:bf16", "at": "3:int64<8"})
-    answer = made.expected([torch.ones(8, 4, dtype=torch.bfloat16), torch.tensor([0, 1, 2])], torch.float32)
+    answer = made.expected({"x": torch.ones(8, 4, dtype=torch.bfloat16), "at": torch.tensor([0, 1, 2])}, torch.float32)
 
     assert seen == [(torch.float32, torch.int64)]
-    assert answer.dtype is torch.float32
+    assert answer["output"].dtype is torch.float32
 
 
 def test_the_reference_of_derived_inputs_gets_them_as_they_are():
@@ -164,14 +156,14 @@ def test_the_reference_of_derived_inputs_gets_them_as_they_are():
         return q
 
     made = target(inputs={"raw": "8x4:bf16"}, derive=lambda raw: {"q": raw["raw"]}, takes=("q",), reference=reference)
-    made.expected([torch.ones(8, 4, dtype=torch.bfloat16)], torch.float32)
+    made.expected({"q": torch.ones(8, 4, dtype=torch.bfloat16)}, torch.float32)
 
     assert seen == [torch.bfloat16]
 
 
 def test_a_reference_that_returns_no_tensor_is_refused():
-    with pytest.raises(TargetError, match="tuple"):
-        target(reference=lambda x: (x, x)).expected([torch.ones(2)], torch.float64)
+    with pytest.raises(TargetError, match="float, not a tensor"):
+        target(reference=lambda x: 2.0).expected({"x": torch.ones(2)}, torch.float64)
 
 
 def test_the_reference_of_single_precision_is_double_and_of_half_single():

@@ -117,6 +117,8 @@ def test_a_worker_stands_still_before_and_after_its_batch(bench):
     ("return x * 2.001", "incorrect", "wrong_values"),
     ("return torch.where(x.abs() > 100, x, x * 2)", "incorrect", "wrong_values"),
     ("return (x * 2)[:32]", "incorrect", "wrong_shape"),
+    ("return x", "incorrect", "output_aliases_input"),
+    ("return x.view(-1).view(64, 64)", "incorrect", "output_aliases_input"),
     ("return (x * 2).double()", "incorrect", "wrong_dtype"),
     ("return (x * 2).t().contiguous().t()", "incorrect", "wrong_strides"),
     ("y = x * 2\nx.add_(1)\nreturn y", "incorrect", "changed_input"),

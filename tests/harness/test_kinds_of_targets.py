@@ -95,7 +95,7 @@ def batches_of(nest: Nest, kind: str) -> HostBatches:
     nest.layout = oracle.ask("allocate", slots=SLOTS, copies=said["reuses_output"])
     nest.files = tuple(oracle.files)
     oracle.ask("draw", size=2 * SLOTS)
-    return HostBatches(oracle, Checks(), time.monotonic(), 0)
+    return HostBatches(oracle, Checks(returned=said["returned"]), time.monotonic(), 0)
 
 
 def worker_of(nest: Nest, batches: HostBatches, kind: str, body: str) -> WorkerLink:

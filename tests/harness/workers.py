@@ -15,6 +15,7 @@ from hotkernel.harness.links import WorkerLink
 from hotkernel.harness.zygote import Fork, Zygote
 from hotkernel.schema.verdict import Side
 from hotkernel_contract import protocol
+from hotkernel_contract.call import Call
 from hotkernel_contract.slots import HostArena, lay_out, views
 
 SLOTS = 4
@@ -41,18 +42,20 @@ class Nest:
         for slot in views(self.arena.base, fields[0]):
             slot.copy_(X)
         self.files = (self.arena.fd,)
-        self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": ""}
+        self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": "",
+                       "call": {**Call(("x",)).to_plain(), "names": ["output"], "case": "", "baseline": ""}}
 
-    def worker(self, source: str = GOOD) -> WorkerLink:
-        """A worker on this source; it has not said anything yet."""
+    def worker(self, source: str = GOOD, names: list[str] | None = None) -> WorkerLink:
+        """A worker on this source; it has not said anything yet. With no names it is a baseline's."""
         self.count += 1
         scratch = self.folder / f"side-{self.count}"
         environment = private(own_environment(), scratch, scratch / "caches", "")
         file = scratch / "t_candidate.py"
         file.write_text(source, encoding="utf-8")
-        spec = {"source": str(file), "names": ["t_candidate", "candidate"], "scratch": str(scratch), "device": "cpu",
+        spec = {"source": str(file), "names": ["t_candidate", "candidate"] if names is None else names,
+                "scratch": str(scratch), "device": "cpu",
                 "threads": 1, "cores": []}
-        return WorkerLink(self.fork, Side.CANDIDATE, environment, spec, scratch / "log")
+        return WorkerLink(self.fork, Side.BASELINE if names == [] else Side.CANDIDATE, environment, spec, scratch / "log")
 
     def ready(self, worker: WorkerLink, timeout_s: float = 20.0) -> None:
         """What a trial does until a worker is ready."""
@@ -60,7 +63,7 @@ class Nest:
         worker.expect(protocol.HELLO, deadline)
         worker.send(protocol.pack(protocol.MAP))
         worker.send_message(self.layout, self.files)
-        worker.expect(protocol.READY, deadline)
+        worker.expect_ready(deadline)
 
     def batch(self, worker: WorkerLink, *, timeout_s: float = 20.0, nonce: int = 77) -> list[protocol.OutputAt]:
         """One batch on the host, as a referee asks for it."""

@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("torch")
 
 from hotkernel_contract.acceptance import try_target
-from hotkernel_contract.target import find_target, load_file
+from hotkernel_contract.loading import load_file
+from hotkernel_contract.target import find_target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {

@@ -54,6 +54,7 @@ class Checks:
     """What the oracle says of each side's outputs so far, and where the time of all batches went."""
 
     tallies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    returned: int = 1  # tensors that a call returns
     seconds: dict[str, float] = field(default_factory=dict)
 
     def take(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
@@ -72,7 +73,7 @@ class Checks:
                 side=side, outputs=tally["outputs"], ok=rule is None,  # type: ignore[arg-type]
                 within_share=1.0 - tally["worst_bad_share"] if tally["outputs"] else None,
                 max_abs_error=tally["max_abs"], max_rel_error=tally["max_rel"], rms_error_ulps=tally["rms_ulps"],
-                rule=rule, detail=detail))
+                rounds=dict(tally.get("rounds", {})), rule=rule, detail=detail))
         return tuple(found)
 
 
@@ -117,18 +118,19 @@ class HostBatches:
         started = time.perf_counter_ns()
         worker.go_on()
         worker.send(request)
-        done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(len(order)))]
+        count = len(order) * self.checks.returned
+        done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(count))]
         ended = time.perf_counter_ns()
         used_us = tree.used_us(mine) - used_us
         still = worker.stand_still()
         waited_us = tree.waited_us(worker.pid) - waited_us
-        if done[0].number != len(order):
-            raise worker.fault("out_of_protocol", "it answered another number of calls than was asked for")
+        if done[0].number != count:
+            raise worker.fault("out_of_protocol", "it answered another number of outputs than was asked for")
         self._check_cores(worker, used_us + tree.used_us(set(worker.standing or ()) - set(mine)), (ended - started) / 1e3)
         read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done), picks=picks, order=order)
         worker.check_stood()
         worker.go_on()
-        outputs, _ = worker.receive_outputs(len(order), number, deadline)
+        outputs, _ = worker.receive_outputs(count, number, deadline)
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, read)
@@ -208,7 +210,7 @@ class CardBatches:
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
         worker.send(request)
         laps.lap("arm")
-        outputs, new = worker.receive_outputs(len(order), number, deadline)
+        outputs, new = worker.receive_outputs(len(order) * self.checks.returned, number, deadline)
         laps.lap("queue")
         for segment in new:
             size, handle = worker.segments[segment]

@@ -42,6 +42,7 @@ class Setting:
     device: str  # cuda, cpu or "" for the target's choice
     visible: str  # for CUDA_VISIBLE_DEVICES
     cores: tuple[int, ...]
+    case: str  # of a target with several; empty: the first
     deadline: float  # of time.monotonic
     wanted: Wanted = field(default_factory=Wanted)
 
@@ -130,7 +131,7 @@ class Crew:
 
     def wait_until_ready(self, workers: Sequence[WorkerLink]) -> list[bytes]:
         """Wait until their functions have run; the handles of their DONE events, none on the CPU; raises SideFault."""
-        return [worker.expect(protocol.READY, self._deadline()).body[: protocol.HANDLE_BYTES] for worker in workers]
+        return [worker.expect_ready(self._deadline()).body[: protocol.HANDLE_BYTES] for worker in workers]
 
     def _deadline(self) -> float:
         return time.monotonic() + min(BUILD_TIMEOUT_S, self.setting.left_s)

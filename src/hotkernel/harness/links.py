@@ -25,7 +25,6 @@ _FAULTS = {  # what a worker may say of itself -> the rule and the kind it is fo
     protocol.FAULT_NO_CALLABLE: ("no_callable", VerdictKind.INVALID, "has nothing to call"),
     protocol.FAULT_CALL: ("raised", VerdictKind.INVALID, "raised"),
     protocol.FAULT_OUTPUT: ("wrong_output", VerdictKind.INCORRECT, "did not return a right kind of output"),
-    protocol.FAULT_ALIAS: ("output_aliases_input", VerdictKind.INCORRECT, "did not return an output of its own"),
     protocol.FAULT_MEMORY: ("out_of_memory", VerdictKind.INVALID, "ran out of memory"),
 }
 
@@ -97,6 +96,7 @@ class WorkerLink:
         self.standing: list[int] | None = None  # its processes while it stands still
         self.used_us = self.span_us = 0.0  # of cores, in all its batches on the CPU, and how long they took
         self.stopped_us = 0.0  # what they had had of the cores when they stopped
+        self.setup_s: float | None = None  # what its own `setup` took, where it has one
 
     def stand_still(self) -> bool:
         """Stop all of its tree; False when something of it goes on."""
@@ -121,6 +121,18 @@ class WorkerLink:
             raise self.fault("out_of_protocol", "its process wrote to the referee's channel out of turn")
         return frame
 
+    def expect_ready(self, deadline: float) -> Frame:
+        """READY, and before it the bounds of the side's own setup where it has one; raises SideFault."""
+        frame = self.receive(deadline)
+        if frame.kind == protocol.SETUP and frame.number == 1 and self.setup_s is None:
+            began = time.monotonic()
+            self.expect(protocol.SETUP, deadline)
+            self.setup_s = time.monotonic() - began
+            frame = self.receive(deadline)
+        if frame.kind != protocol.READY or frame.nonce:
+            raise self.fault("out_of_protocol", "its process wrote to the referee's channel out of turn")
+        return frame
+
     def receive(self, deadline: float) -> Frame:
         """The next frame of any kind; raises SideFault when there is none in time or it is none."""
         try:
@@ -138,13 +150,13 @@ class WorkerLink:
             raise self.fault("out_of_protocol", "its process wrote a frame that is not a worker's")
         return frame
 
-    def receive_outputs(self, calls: int, nonce: int, deadline: float) -> tuple[list[protocol.OutputAt], list[int]]:
-        """Where the outputs of a batch lie, and the numbers of device allocations seen for the first time."""
+    def receive_outputs(self, count: int, nonce: int, deadline: float) -> tuple[list[protocol.OutputAt], list[int]]:
+        """Where the `count` outputs of a batch lie, and the numbers of device allocations seen for the first time."""
         outputs: list[protocol.OutputAt] = []
         new: list[int] = []
         while True:
             frame = self.receive(deadline)
-            if frame.nonce != nonce or max(len(outputs), len(new)) > calls:  # an output lies in one allocation
+            if frame.nonce != nonce or max(len(outputs), len(new)) > count:  # an output lies in one allocation
                 raise self.fault("out_of_protocol", "its process answered a batch that was not asked for")
             if frame.kind == protocol.END:
                 return outputs, new

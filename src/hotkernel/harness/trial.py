@@ -40,6 +40,8 @@ class Trial:
         self.checks = Checks()
         self.fills: list[Fill] = []
         self.call_us: dict[str, float] = {}
+        self.setup_ms: dict[str, list[float]] = {}  # of each side that prepares its static inputs, every process's
+        self.limited: dict[str, str] = {}  # kinds of other inputs that the baseline itself gets wrong, and how
         self.copies = False
         self.mode = Mode.CPU
         self.crew = Crew(fork, setting)
@@ -55,7 +57,7 @@ class Trial:
             chosen["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # it has one stream; its context takes half as long to make
             self.oracle = OracleLink(self.fork, chosen, folder / "log", self.setting.left_s)
             self.oracle.tell("load", baseline=str(self.setting.baseline_file), device=self.setting.device,
-                             threads=len(self.setting.cores))
+                             threads=len(self.setting.cores), case=self.setting.case)
             if self.setting.visible:  # the target is for the card, most likely: a builder's context is made beside the oracle's
                 self.crew.start_builders("cuda")
             meanwhile()
@@ -67,6 +69,7 @@ class Trial:
             self.target = {**self.oracle.ask("describe"), **loaded}
         self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
         self.copies = bool(self.target["reuses_output"])
+        self.checks.returned = self.target["returned"]
         return self.target
 
     def prepare(self) -> Plan:
@@ -94,7 +97,7 @@ class Trial:
             with self.phases.of("fills"):
                 self._measure_fills(self.batches)
         self.values = Values(self.setting, self.fork, self.oracle, self.batches, self.plan, target["baseline_us"],
-                             self.slots, self._pool_size(), self.moment, self.phases, self.call_us)
+                             self.slots, self._pool_size(), self.moment, self.phases, self.rounds, self.limited, self.call_us)
         return self.plan
 
     def _allocate(self, slots: int) -> None:
@@ -133,10 +136,14 @@ class Trial:
             if todo:
                 self.crew.ask_to_load(workers, self.layout, self.files)
             self.crew.wait_until_ready(workers)
-            self.oracle.answer("prove")
+            self._take_proof(self.oracle.answer("prove"))
             self.crew.end(workers)
             for side in todo:
                 self.crew.mark_built(side)
+
+    def _take_proof(self, proved: dict[str, Any]) -> None:
+        self.rounds: list[str] = [kind for kind in proved["rounds"] if kind not in self.limited]
+        self.limited |= proved["limited_rounds"]
 
     def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side],
               before_candidates: Callable[[], None]) -> list[PairOfWorkers]:
@@ -168,6 +175,8 @@ class Trial:
             self.crew.ask_to_load(workers, self.layout, self.files)
             for worker, handle in zip(workers, self.crew.wait_until_ready(workers), strict=True):
                 self.batches.ready(worker, handle)
+                if worker.setup_s is not None:
+                    self.setup_ms.setdefault(worker.side, []).append(1e3 * worker.setup_s)
 
     def end(self, pairs: Sequence[PairOfWorkers]) -> None:
         """End the processes of some pairs."""

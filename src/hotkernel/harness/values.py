@@ -17,6 +17,7 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
+ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
@@ -38,6 +39,8 @@ class Values:
     pool_size: int
     moment: Moment
     phases: Phases
+    rounds: list[str]  # kinds of other inputs on which outputs are checked, untimed
+    limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
     call_us: dict[str, float] = field(default_factory=dict)
     drawn: tuple[int, int] = (0, 0)  # calls of the two batches that the pool was drawn for
     chance: random.Random = field(default_factory=random.SystemRandom)
@@ -49,8 +52,10 @@ class Values:
         order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
         if self.chance.random() < 0.5:  # either way the candidate is beside the baseline, which takes its inputs after it
             order.reverse()
+        round_at = self.chance.randrange(self.plan.values_per_pair)  # no side knows which of the batches are not timed
         with self.phases.of("values"):
-            return self._repeated(self.plan.values_per_pair, lambda value: self._value(pair, value, order[:: 1 - value % 2 * 2]))
+            return self._repeated(self.plan.values_per_pair, lambda value: self._value(
+                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at))
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
         """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
@@ -71,8 +76,13 @@ class Values:
                     break
         return batches
 
-    def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side]) -> list[Batch]:
-        """One value of each side."""
+    def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
+        """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
+        if is_after_rounds:
+            for at in range(ROUNDS_A_PAIR):
+                if self.rounds:
+                    self._round(pair, self.rounds[(ROUNDS_A_PAIR * pair.number + at) % len(self.rounds)])
+            self._draw(draw_calls(self.plan, self.chance))
         batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
@@ -96,6 +106,28 @@ class Values:
             batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
                                  stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
         return batches
+
+    def _round(self, pair: PairOfWorkers, kind: str) -> None:
+        """A batch of each side on other inputs than the timed ones; raises SideFault.
+
+        The baseline comes last, on the same inputs: what it gets wrong itself proves nothing, and is not asked again.
+        """
+        with self.phases.of("rounds"):
+            calls, wrong = self.plan.n1, {}
+            self.oracle.ask("draw", size=calls, kind=kind)
+            for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
+                try:
+                    if side in pair.workers:
+                        self._batch(pair.workers[side], list(range(calls)))
+                except SideFault as fault:
+                    if fault.fault.rule != "wrong_values":
+                        raise
+                    wrong[side] = fault
+            if Side.BASELINE in wrong:
+                self.limited[kind] = wrong[Side.BASELINE].fault.reason
+                self.rounds.remove(kind)
+            elif wrong:
+                raise next(iter(wrong.values()))
 
     def _draw(self, calls: tuple[int, int]) -> None:
         """New secrets, for batches of so many calls."""

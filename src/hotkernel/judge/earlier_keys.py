@@ -18,11 +18,13 @@ def verify_result(found: Comparison, *, warmup: int | None, wall_s: float) -> Ve
     """The comparison as verify answers it; `warmup` is None for a target. Its evidence stays in what was saved."""
     kept = {field.name: getattr(found, field.name) for field in dataclasses.fields(Comparison)}
     sides = {name: _timed(getattr(found, name)) for name in ("baseline", "candidate", "incumbent")}
+    cases = tuple(dataclasses.replace(case, evidence=None) for case in found.cases)
     keys = _of_scripts(found, warmup) if found.self_reported else _of_target(found)
     keys |= _of_means(found)
     because: dict[str, str] = {name: reason for name, (value, reason) in keys.items() if value is None}
     values: dict[str, Any] = {name: value for name, (value, _) in keys.items()}
-    return VerifyResult(**{**kept, **sides, **values, "evidence": None, "wall_s": wall_s, "null_because": because})
+    return VerifyResult(**{**kept, **sides, **values, "cases": cases, "evidence": None, "wall_s": wall_s,
+                           "null_because": because})
 
 
 def _of_means(found: Comparison) -> dict[str, tuple[Any, str]]:

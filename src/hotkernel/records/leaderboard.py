@@ -9,6 +9,7 @@ from hotkernel.records import figures, files, markdown, store
 from hotkernel.records.figures import UNKNOWN
 from hotkernel.records.markdown import cell
 from hotkernel.records.store import Shelf
+from hotkernel.schema.comparison import CaseResult
 from hotkernel.schema.record import Logged, Superseded
 from hotkernel.schema.verdict import Measurement, VerdictKind
 
@@ -91,9 +92,13 @@ def row(logged: Logged) -> str:
 def speedup_cell(logged: Logged) -> str:
     """What stands in the board's speedup column: a figure for `faster` alone."""
     found = logged.record.comparison
-    if found.verdict is not VerdictKind.FASTER or found.speedup is None:
-        return _WITHOUT_SPEEDUP.get(found.verdict, UNKNOWN)
-    return figures.speedup(found.speedup, found.interval_99)
+    return _speedup(found.verdict, found.speedup, found.interval_99)
+
+
+def _speedup(verdict: VerdictKind, speedup: float | None, interval: tuple[float, ...] | None) -> str:
+    if verdict is not VerdictKind.FASTER or speedup is None:
+        return _WITHOUT_SPEEDUP.get(verdict, UNKNOWN)
+    return figures.speedup(speedup, interval)
 
 
 def _rows(records: Iterable[Logged]) -> list[str]:
@@ -103,7 +108,22 @@ def _rows(records: Iterable[Logged]) -> list[str]:
         gain = found.speedup if found.verdict is VerdictKind.FASTER and found.speedup else 0.0
         return each.record.target, found.gpu or found.device, -gain, each.record.timestamp, each.log
 
-    return [row(each) for each in sorted(records, key=place)]
+    return [line for each in sorted(records, key=place) for line in (row(each), *_case_rows(each))]
+
+
+def _case_rows(logged: Logged) -> list[str]:
+    """Below a record of several cases, a line for each: what it is, both times, its own speedup."""
+    found = logged.record.comparison
+    return [markdown.row((
+        cell(f"↳ {case.case}", 120), cell(_shapes(case), 60), UNKNOWN,
+        figures.ms(case.baseline_ms),
+        f"{figures.ms(case.candidate_ms)} ({case.samples})" if case.candidate_ms is not None else UNKNOWN,
+        _speedup(case.verdict, case.speedup, case.interval_99), *[UNKNOWN] * 6)) for case in found.cases]
+
+
+def _shapes(case: CaseResult) -> str:
+    shapes = " ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in case.shapes.items())
+    return f"{shapes} {(case.dtype or '').removeprefix('torch.')}".strip()
 
 
 def _old_rows(superseded: Iterable[Superseded]) -> list[str]:

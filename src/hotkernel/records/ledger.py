@@ -37,8 +37,9 @@ class Entry:
     schema: int = SCHEMA
 
 
-def key_of(*, baseline_sha256: str, contract_sha256: str, card: str, candidate: bytes | Mapping[str, bytes]) -> Key:
-    """The key of one candidate on one target; `card` is the GPU's uuid, or "cpu".
+def key_of(*, baseline_sha256: str, contract_sha256: str, card: str, candidate: bytes | Mapping[str, bytes],
+           case: str = "") -> Key:
+    """The key of one candidate on one target; `card` is the GPU's uuid, or "cpu"; `case` is which of its several.
 
     `candidate` is the file's content, or all of its files by name. Python counts by its syntax tree, so a changed
     comment, docstring, layout or statement that does nothing is no new try; anything else by its bytes.
@@ -48,7 +49,8 @@ def key_of(*, baseline_sha256: str, contract_sha256: str, card: str, candidate: 
     whole = [part for item in sorted(parts.items()) for part in item]
     if len(parts) == 1:
         whole = whole[1:]  # a single file is the same whatever it is called
-    return Key(_digest("target", baseline_sha256, contract_sha256, card), _digest("candidate", *whole))
+    of_case = (case,) if case else ()
+    return Key(_digest("target", baseline_sha256, contract_sha256, card, *of_case), _digest("candidate", *whole))
 
 
 def earlier(state: Path, key: Key) -> tuple[Pair, ...]:

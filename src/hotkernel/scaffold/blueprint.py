@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 from hotkernel.errors import ToolError
 
 NAME_LIMIT = 64
+FILE = "file="  # an input whose numbers a file holds
 STEPS_UP = 3  # a file further than this above a target's folder is no neighbour of it
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEXT_INPUT = re.compile(r"[\s;,]+(?=[A-Za-z_]\w*:)")
+_FIX_MORE = ("write name=value: constant.eps=1e-6, keywords=mask, writes=x,y, static=weights, backward=true, reduction=4096, "
+             "baseline.lib=module:function, case.small=x:64x64 dtype:bf16")
 _FIX_FUNCTION = "write module:function, like torch.nn.functional:gelu, or file.py:function, like ./mykernels.py:fused"
 
 
@@ -57,6 +61,26 @@ class FunctionPlace:
 
 
 @dataclass(frozen=True)
+class More:
+    """What a target says beyond inputs and a reference, by Target's own names."""
+
+    constants: dict[str, Any] = field(default_factory=dict)
+    baselines: dict[str, FunctionPlace] = field(default_factory=dict)
+    cases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # keywords, writes, static, backward, reduction
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the function is called, as the contract found when it ran."""
+
+    positional: tuple[str, ...]
+    keywords: tuple[str, ...]
+    constants: tuple[str, ...]
+    module: str = ""  # `class` or `object`: of a torch.nn.Module, whose weights are one more argument
+
+
+@dataclass(frozen=True)
 class Blueprint:
     """Everything that a target's files say."""
 
@@ -69,6 +93,8 @@ class Blueprint:
     derive: FunctionPlace | None = None
     takes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)  # what else was said, by Target's own names
+    more: More = field(default_factory=More)
+    seen: Seen | None = None  # how it is called, once it was tried
 
     def __post_init__(self) -> None:
         if not _is_identifier(self.target) or len(self.target) > NAME_LIMIT:
@@ -107,6 +133,58 @@ def read_inputs(shape: str, extra: Sequence[str]) -> dict[str, str]:
             raise ToolError(f"extra: there are two inputs called {name.strip()!r}",
                             fix="the first input is x; give the others other names")
         found[name.strip()] = _plain(spec)
+    return found
+
+
+def read_more(items: Sequence[str], place: Callable[[str], FunctionPlace]) -> More:
+    """`constant.eps=1e-6`, `writes=x,y`, `backward=true`, `baseline.lib=module:function`, `case.small=x:64x64 dtype:bf16`."""
+    constants: dict[str, Any] = {}
+    baselines: dict[str, FunctionPlace] = {}
+    cases: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    for item in items:
+        key, equals, value = item.strip().partition("=")
+        kind, dot, name = key.partition(".")
+        if not equals or bool(dot) != (kind in ("constant", "baseline", "case")) or (dot and not _is_identifier(name)):
+            raise ToolError(f"more: {item[:80]!r} says nothing", fix=_FIX_MORE)
+        if kind == "constant":
+            constants[name] = read_constant(value)
+        elif kind == "baseline":
+            baselines[name] = place(value)
+        elif kind == "case":
+            cases[name] = value
+        elif kind in ("keywords", "writes", "static"):
+            settings[kind] = read_names([value])
+        elif kind == "backward":
+            settings[kind] = value.lower() == "true" or read_names([value])
+        elif kind == "reduction" and value.strip().isdigit():
+            settings[kind] = int(value)
+        else:
+            raise ToolError(f"more: {item[:80]!r} says nothing", fix=_FIX_MORE)
+    return More(constants, baselines, {name: _read_case(text, constants) for name, text in cases.items()}, settings)
+
+
+def read_constant(text: str) -> Any:
+    """A Python literal, a dtype of torch, else the text itself."""
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text.strip()
+
+
+def _read_case(text: str, constants: Mapping[str, Any]) -> dict[str, Any]:
+    """`x:64x64 dtype:bf16 eps:1e-5`: inputs, the dtype, constants."""
+    found: dict[str, Any] = {}
+    for part in _NEXT_INPUT.split(text.strip()) if text.strip() else []:
+        name, colon, value = part.partition(":")
+        if not colon or not value:
+            raise ToolError(f"more: a case cannot say {part[:80]!r}", fix=_FIX_MORE)
+        if name == "dtype":
+            found["dtype"] = value.strip()
+        elif name in constants:
+            found.setdefault("constants", {})[name] = read_constant(value)
+        else:
+            found.setdefault("inputs", {})[name] = _plain(value)
     return found
 
 

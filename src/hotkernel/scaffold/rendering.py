@@ -9,10 +9,11 @@ from string import Template
 
 from hotkernel.errors import ToolError
 from hotkernel.scaffold import vendor
-from hotkernel.scaffold.blueprint import Blueprint
+from hotkernel.scaffold.blueprint import FILE, Blueprint, Seen, near_path
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=]")
+_DTYPE = re.compile(r"torch\.[a-z]+[0-9]\w*")  # a dtype among a target's constants
 LINE_WIDTH = 120
 
 
@@ -35,15 +36,49 @@ def baseline_text(plan: Blueprint, folder: Path) -> str:
         else:
             contract = "Target, load_function"
             bindings.append(f'{name} = load_function({_shown(place.spec(folder))}, __file__)')
-    values: dict[str, object] = {"name": plan.target, "function": _Name("baseline"), "inputs": plan.inputs, "dtype": plan.dtype}
+    inputs = {name: _near_file(spec, folder) for name, spec in plan.inputs.items()}
+    values: dict[str, object] = {"name": plan.target, "function": _Name("baseline"), "inputs": inputs, "dtype": plan.dtype}
     values["rotate"] = plan.rotate or plan.arguments[:1]
     if plan.reference:
         values |= {"reference": _Name("reference"), "reference_name": str(plan.reference)}
     if plan.derive:
         values |= {"derive": _Name("derive"), "takes": plan.takes}
+    values |= _more(plan, folder, bindings)
+    if any(line.startswith("other_") for line in bindings):
+        contract = "Target, load_function"
+    if "torch." in repr(values.get("constants", "")):
+        imports.append("import torch")
     values |= plan.settings
     return _fill("baseline.py.template", target=plan.target, imports=_block(sorted(imports)), contract=contract,
                  bindings=_block(bindings), settings="\n".join(f"    {name}={_shown(value)}," for name, value in values.items()))
+
+
+def _more(plan: Blueprint, folder: Path, bindings: list[str]) -> dict[str, object]:
+    """What else the target says; the functions of other baselines are bound above it."""
+    more, values = plan.more, dict[str, object]()
+    if more.constants:
+        values["constants"] = {name: _constant(value) for name, value in more.constants.items()}
+    values |= more.settings
+    if more.baselines:
+        for name, place in more.baselines.items():
+            bindings.append(f"other_{name} = load_function({_shown(place.spec(folder))}, __file__)")
+        values["baselines"] = {name: _Name(f"other_{name}") for name in more.baselines}
+    if more.cases:
+        values["cases"] = {name: {**case, **({"constants": {each: _constant(v) for each, v in case["constants"].items()}}
+                                             if "constants" in case else {})} for name, case in more.cases.items()}
+    return values
+
+
+def _constant(value: object) -> object:
+    return _Name(value) if isinstance(value, str) and _DTYPE.fullmatch(value) else value
+
+
+def _near_file(spec: str, folder: Path) -> str:
+    """An input's words; one from a file names it as it lies from `folder`."""
+    if not spec.startswith(FILE):
+        return spec
+    path, sharp, key = spec.removeprefix(FILE).partition("#")
+    return f"{FILE}{near_path(Path(path), folder)}{sharp}{key}"
 
 
 def candidate_text(plan: Blueprint, *, is_copy: bool) -> str:
@@ -65,11 +100,16 @@ def _copied(plan: Blueprint, file: Path) -> str:
     wrapper = f"{plan.target}_candidate"
     if re.search(rf"^(async )?def {wrapper}\b", kept, re.MULTILINE):
         return kept
+    if plan.seen and plan.seen.module:
+        return (f"{kept}\n\nfrom hotkernel_contract import ModuleCall\n\n"
+                f"module = ModuleCall.of({plan.function.name}{_constructed(plan)})\n\n\n{_wrapper(plan, 'module')}")
     return f"{kept}\n\n{_wrapper(plan, plan.function.name)}"
 
 
 def _called(plan: Blueprint) -> str:
     place = plan.function
+    if plan.seen and plan.seen.module:
+        return _called_module(plan)
     if place.file:
         path = f"{place.file.as_posix()}:{place.name}"  # absolute: verify runs a copy of this file, elsewhere
         binding = f"from hotkernel_contract import load_function\n\nfunction = load_function({_shown(path)})"
@@ -77,9 +117,28 @@ def _called(plan: Blueprint) -> str:
     return f"import {place.module}\n\n\n" + _wrapper(plan, f"{place.module}.{place.name}")
 
 
+def _called_module(plan: Blueprint) -> str:
+    """The module itself, called as the baseline's is: with its weights as an argument."""
+    place = plan.function
+    spec = f"{place.file.as_posix() if place.file else place.module}:{place.name}"
+    made = f"load_function({_shown(spec)}){_constructed(plan)}"
+    return (f"from hotkernel_contract import ModuleCall, load_function\n\nmodule = ModuleCall.of({made})\n\n\n"
+            f"{_wrapper(plan, 'module')}")
+
+
+def _constructed(plan: Blueprint) -> str:
+    """The call that makes a module of its class; nothing for a module that is one."""
+    if not plan.seen or plan.seen.module != "class":
+        return ""
+    return "(" + ", ".join(f"{name}={_shown(_constant(value))}" for name, value in plan.more.constants.items()) + ")"
+
+
 def _wrapper(plan: Blueprint, call: str) -> str:
-    arguments = ", ".join(plan.arguments)
-    return f"def {plan.target}_candidate({arguments}):\n    return {call}({arguments})\n"
+    seen = plan.seen or Seen(plan.arguments, (), ())
+    places = [*seen.positional, *(["weights"] if seen.module else [])]
+    words = [*seen.keywords, *seen.constants]
+    given = ", ".join([*places, *(f"{name}={name}" for name in words)])
+    return f"def {plan.target}_candidate({', '.join([*places, *words])}):\n    return {call}({given})\n"
 
 
 def read_source(file: Path) -> str:

@@ -32,6 +32,25 @@ class Versions:
 
 
 @dataclass(frozen=True)
+class CaseResult:
+    """One case of a target with several: what a verify of it alone found, under the id that it is saved by."""
+
+    case: str
+    id: str
+    verdict: VerdictKind
+    reason: str
+    rule: str | None
+    speedup: float | None
+    interval_99: tuple[float, ...] | None
+    baseline_ms: float | None  # means of a call
+    candidate_ms: float | None
+    samples: int  # of the candidate
+    shapes: dict[str, list[int]]
+    dtype: str | None
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Baseline against candidate: the verdict, both sides' times, and everything needed to recompute it."""
 
@@ -57,6 +76,10 @@ class Comparison:
     speedup_over_incumbent: float | None = None
     incumbent_verdict: VerdictKind | None = None
     call_ms: dict[str, float] | None = None  # host included, by side
+    setup_ms: dict[str, float] | None = None  # what a side's own setup(static inputs) took, once a process, in no other time
+    baselines_ms: dict[str, float] | None = None  # about, of every baseline of the target; the fastest is the baseline
+    baseline_name: str | None = None  # which that is, where there are several
+    limited_rounds: dict[str, str] = field(default_factory=dict)  # kinds of inputs that the baseline gets wrong, so not asked
     floor_ms: float | None = None
     ceiling_share_pct: float | None = None  # of this card's measured bandwidth at these bytes
     roofline_inputs: dict[str, float | None] = field(default_factory=dict)  # min_bytes, flops
@@ -69,6 +92,9 @@ class Comparison:
     gpu_after: GpuState | None = None
     shapes: dict[str, list[int]] = field(default_factory=dict)
     dtype: str | None = None
+    case: str = ""  # of a target with several, which one; empty for the target, and for all of its cases together
+    case_names: tuple[str, ...] = ()  # all that the target has
+    cases: tuple[CaseResult, ...] = ()  # of the verdict over all of them: speedup is the geometric mean
     sources: dict[str, Source] = field(default_factory=dict)  # baseline, contract, candidate, incumbent
     pins: dict[str, str] = field(default_factory=dict)  # file name -> SHA-256, over what the baseline loads
     versions: Versions | None = None

@@ -75,7 +75,8 @@ class Record:
         found = self.comparison
         if not TARGET_PATTERN.fullmatch(self.target):
             raise ValueError(f"{self.target[:80]!r} is no target's name")
-        if found.verdict is VerdictKind.FASTER and not (found.speedup and found.baseline and found.candidate):
+        has_times = (found.baseline and found.candidate) or found.cases  # over cases, each has its own
+        if found.verdict is VerdictKind.FASTER and not (found.speedup and has_times):
             raise ValueError("a record that says faster, without its times")
         if found.verdict in (VerdictKind.INCORRECT, VerdictKind.INVALID) and found.speedup is not None:
             raise ValueError(f"a record that says {found.verdict}, with a speedup")

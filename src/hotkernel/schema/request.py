@@ -40,4 +40,5 @@ class Request:
     warnings: list[str] = field(default_factory=list)
     keep_ledger: bool = True
     confirms: str | None = None  # the recorded comparison that this one is to confirm
+    case: str = ""  # of a target with several; empty: its first
     values_per_pair: int = 8

@@ -138,7 +138,8 @@ class Check:
     within_share: float | None = None  # elements inside rtol/atol, of the worst output
     max_abs_error: float | None = None
     max_rel_error: float | None = None
-    rms_error_ulps: float | None = None  # the worst row's, in units of the dtype's last place
+    rms_error_ulps: float | None = None  # over rows, in units of the dtype's last place; of several outputs, the worst's
+    rounds: dict[str, int] = field(default_factory=dict)  # outputs checked on other inputs than the timed ones, by kind
     rule: str | None = None
     detail: str = ""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hotkernel.errors import ToolError
+from hotkernel.judge import cases as case_judge
 from hotkernel.judge import samples
 from hotkernel.judge.verdict import decide, decide_over_incumbent
 from hotkernel.records import comparisons, leaderboard, store
@@ -62,7 +63,8 @@ def audit(
 def _audited(session: Session, base: Path, logged: Logged) -> AuditedLog:
     found = logged.record.comparison
     verdict = _proved(found)
-    problems = [*_of_verdict(found, verdict), *_of_copy(base, logged), *_of_saved(session, found)]
+    of_verdict = _of_cases(found, verdict) if found.cases else _of_verdict(found, verdict)
+    problems = [*of_verdict, *_of_copy(base, logged), *_of_saved(session, found)]
     for number, each in enumerate(logged.confirmations, 1):
         wrong = (*_of_verdict(each, _proved(each)), *_of_source(found, each))
         problems += [f"confirmation {number}: {problem}" for problem in wrong]
@@ -71,7 +73,12 @@ def _audited(session: Session, base: Path, logged: Logged) -> AuditedLog:
 
 
 def _proved(found: Comparison) -> Verdict | None:
-    return decide(found.evidence) if found.evidence and not found.self_reported else None
+    """The verdict that a log's evidence gives; over cases, theirs."""
+    if found.self_reported:
+        return None
+    if found.cases:
+        return case_judge.join(found.cases) if all(case.evidence for case in found.cases) else None
+    return decide(found.evidence) if found.evidence else None
 
 
 def _of_source(found: Comparison, confirmation: Comparison) -> Iterator[str]:
@@ -80,6 +87,22 @@ def _of_source(found: Comparison, confirmation: Comparison) -> Iterator[str]:
         ours, its = found.sources.get(side), confirmation.sources.get(side)
         if ours and its and ours.sha256 != its.sha256:
             yield f"it measured another {side}"
+
+
+def _of_cases(found: Comparison, verdict: Verdict | None) -> Iterator[str]:
+    """How a log over several cases differs from what their evidence proves."""
+    for case in found.cases:
+        if case.evidence is None:
+            yield f"case {case.case} keeps no evidence, so nothing proves its verdict"
+            continue
+        proved = decide(case.evidence)
+        if (proved.kind, proved.rule) != (case.verdict, case.rule) or not _same(proved.speedup, case.speedup) \
+                or not _all_same(proved.interval, case.interval_99):
+            yield (f"case {case.case} says {case.verdict} ({_said(case.speedup)}), "
+                   f"its evidence {proved.kind} ({_said(proved.speedup)})")
+    if verdict and (verdict.kind is not found.verdict or not _same(verdict.speedup, found.speedup)
+                    or not _all_same(verdict.interval, found.interval_99)):
+        yield f"it says {found.verdict} ({_said(found.speedup)}), its cases {verdict.kind} ({_said(verdict.speedup)})"
 
 
 def _of_verdict(found: Comparison, verdict: Verdict | None) -> Iterator[str]:

@@ -74,6 +74,10 @@ def _comparison(base: Path, state: Path, comparison_id: str) -> Comparison:
     if not comparison.self_reported and comparison.protocol != PROTOCOL:
         raise ToolError(f"{comparison.id} was measured by protocol {comparison.protocol}, and this is {PROTOCOL}",
                         fix="verify again")
+    if comparison.case:
+        count = len(comparison.case_names)
+        raise ToolError(f"{comparison.id} is of the case {comparison.case!r} alone, and the target has {count}",
+                        fix="record the id that verify answered: that of all cases together")
     if comparison.confirms is not None:
         raise ToolError(f"{comparison.id} was made to confirm {comparison.confirms}, and is no row of its own",
                         fix="it is kept with that row; verify again for a row of its own")

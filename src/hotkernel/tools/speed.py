@@ -35,6 +35,7 @@ from hotkernel.schema.plain import to_plain
 from hotkernel.schema.request import Request
 from hotkernel.schema.verdict import Side
 from hotkernel.session import Session
+from hotkernel.tools import case_verdicts
 from hotkernel.tools.card_lock import card_held
 from hotkernel.tools.script_pairs import compare_scripts
 
@@ -91,6 +92,9 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
             request = _request(session, files, state, scratch, zygote, gpu, n, cwd, timeout, incumbent)
             request = replace(request, values_per_pair=values_per_pair, confirms=confirms, keep_ledger=confirms is None)
             comparison = _referee(session, zygote, request, scratch)
+            if comparison.case:
+                comparison = case_verdicts.over_cases(session, request, comparison, lambda asked: _referee(
+                    session, zygote, asked, Path(asked.scratch)))
         return replace(comparison, seconds={**comparison.seconds, "verify": time.monotonic() - began})
 
 
@@ -153,7 +157,7 @@ def card_names(gpu: Gpu | None) -> tuple[str, ...]:
 
 
 def _names(side: Side, target: str) -> list[str]:
-    return ["baseline"] if side is Side.BASELINE else [f"{target}_candidate", "candidate"]
+    return [] if side is Side.BASELINE else [f"{target}_candidate", "candidate"]
 
 
 def _version_warning(version: str) -> list[str]:

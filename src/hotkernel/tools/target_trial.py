@@ -15,7 +15,7 @@ from hotkernel.harness import sources
 from hotkernel.machine.process import Finished
 from hotkernel.records.files import write_whole
 from hotkernel.scaffold import rendering, vendor
-from hotkernel.scaffold.blueprint import Blueprint, near_path
+from hotkernel.scaffold.blueprint import Blueprint, Seen, near_path
 from hotkernel.session import Session
 
 TRIAL_ITERS = 2  # of the plain line: it must come, its time is not looked at
@@ -26,6 +26,7 @@ FIX = "change what it names and call again; nothing was written"
 class Tried:
     """What a target turned out to be when it ran."""
 
+    plan: Blueprint  # with how the function is called
     device: str
     rotate: tuple[str, ...]
     inputs: dict[str, str]
@@ -33,7 +34,7 @@ class Tried:
     torch: str
     loaded: dict[str, str]  # the user's own files that the baseline loads -> SHA-256
     is_copy: bool  # of the candidate
-    warning: str
+    warnings: tuple[str, ...]
 
 
 def try_out(session: Session, plan: Blueprint, folder: Path, trial: Path, timeout_s: float) -> Tried:
@@ -44,14 +45,21 @@ def try_out(session: Session, plan: Blueprint, folder: Path, trial: Path, timeou
     deadline = time.monotonic() + timeout_s
     _surround(folder, trial)
     short = replace(plan, settings={**plan.settings, "iters": TRIAL_ITERS})
-    for name, text in rendering.texts(short, trial, is_copy=plan.function.file is not None).items():
-        write_whole(trial / name, text)
+    names = plan.file_names
+    write_whole(trial / names["contract"], vendor.contract_text())
+    write_whole(trial / names["baseline"], rendering.baseline_text(short, trial))
     session.progress("trying the target: loading it, calling it, and trying plain wrong answers on its check", None, None)
     said = _acceptance(session, plan, folder, trial, deadline)
+    called = said["call"]
+    seen = Seen(tuple(called["positional"]), tuple(called["keywords"]), tuple(called["constants"]), called["module"])
+    plan, short = replace(plan, seen=seen), replace(short, seen=seen)
+    write_whole(trial / names["candidate"], rendering.candidate_text(short, is_copy=plan.function.file is not None))
     session.progress("running the candidate's own line", None, None)
     is_copy, warning = _candidate(session, short, folder, trial, deadline)
     loaded = {str(_final(Path(path), folder, trial)): sha256 for path, sha256 in said["loaded"].items()}
-    return Tried(said["device"], tuple(said["rotate"]), said["inputs"], said["output"], said["torch"], loaded, is_copy, warning)
+    limited = [f"the check cannot use inputs of the kind {kind!r}: on them {why}" for kind, why in said["limited_rounds"].items()]
+    return Tried(plan, said["device"], tuple(said["rotate"]), said["inputs"], said["output"], said["torch"], loaded, is_copy,
+                 (*filter(None, [warning]), *limited))
 
 
 def _surround(folder: Path, trial: Path) -> None:

@@ -27,35 +27,37 @@ DEFAULT_ITERS = 50
 
 def new_target(
     session: Session,
-    target: Annotated[str, "its name: letters, digits and _; names the files and the candidate's function"],
-    from_: Annotated[str, "the function to beat: torch.nn.functional:gelu, or ./mykernels.py:fused", Alias("from")],
-    shape: Annotated[str, "of the first input, x: 4096x8192; with a dtype where it differs, 4096:int64<32000"],
-    dtype: Annotated[str, "of every input that names none: bf16, fp16, fp32, fp64, int64, int32, int8, uint8, bool"] = "bf16",
+    target: Annotated[str, "its name; names the files and the candidate's function"],
+    from_: Annotated[str, "function or module to beat: torch.nn.functional:gelu, ./mykernels.py:fused", Alias("from")],
+    shape: Annotated[str, "of the first input, x: 4096x8192; 4096:int64<32000, 64x64:bool:share=0.3"],
+    dtype: Annotated[str, "of every input that names none: bf16, fp32, fp8_e4m3, int64 …"] = "bf16",
     extra: Annotated[list[str] | None, "more inputs in call order: w:8192, idx:4096:int64<32000"] = None,
-    rotate: Annotated[list[str] | None, "the inputs that stream through memory, fresh for each call (default: the first)"] = None,
-    out_dir: Annotated[str, "folder for the files (default: cwd); made if it is not there"] = "",
+    rotate: Annotated[list[str] | None, "inputs that stream, fresh for each call (default: the first)"] = None,
+    out_dir: Annotated[str, "folder for the files (default: cwd)"] = "",
     flops: Annotated[int | None, "of one call, for the roofline"] = None,
-    reference: Annotated[str, "module:function that gives the right answer from inputs in fp32, when the function cannot"] = "",
-    derive: Annotated[str, "module:function from the dict of raw tensors to the dict of those that a call takes"] = "",
+    reference: Annotated[str, "module:function that gives the right answer in fp32, when the function cannot"] = "",
+    more: Annotated[list[str] | None, "more of the contract, name=value each: constant.eps=1e-6, writes=x, backward=true, "
+                    "static=weights, baseline.lib=m:f, case.small=x:64x64"] = None,
+    derive: Annotated[str, "module:function from the dict of raw tensors to that of a call's"] = "",
     inputs: Annotated[list[str] | None, "with derive: the names that it returns, in call order"] = None,
-    min_bytes: Annotated[int | None, "what one call must read and write (default: rotated inputs and the output)"] = None,
-    iters: Annotated[int, "calls in a batch of the plain line; verify has its own plan"] = DEFAULT_ITERS,
+    min_bytes: Annotated[int | None, "what one call must read and write (default: rotated inputs, outputs)"] = None,
+    iters: Annotated[int, "calls in a batch of the plain line; verify plans its own"] = DEFAULT_ITERS,
     seed: Annotated[int, "of the plain line's inputs; verify draws secret ones"] = 0,
-    rtol: Annotated[float | None, "relative tolerance of an element (default: the output dtype's)"] = None,
+    rtol: Annotated[float | None, "relative tolerance of an element (default: its dtype's)"] = None,
     atol: Annotated[float | None, "absolute tolerance of an element (default: a share of its row's RMS)"] = None,
-    force: Annotated[bool, "replace files that are there: a candidate's edits are lost"] = False,
+    force: Annotated[bool, "replace files: a candidate's edits are lost"] = False,
     device: Annotated[str, "cuda or cpu (default: cuda where a card is)", Choices("", "cuda", "cpu")] = "",
     mixture: Annotated[str, "normal: for functions that huge, tiny or constant rows break", Choices("full", "normal")] = "full",
-    max_error_ratio: Annotated[float | None, "how many times the baseline's RMS error a candidate may have (default 1.35)",
+    max_error_ratio: Annotated[float | None, "times the baseline's RMS error a candidate may have (default 1.58)",
                                Bounds(1, 1000)] = None,
-    reuses_output: Annotated[bool, "the function hands out static buffers, so outputs are copied as they come"] = False,
+    reuses_output: Annotated[bool, "the function hands out static buffers"] = False,
     cwd: Annotated[str, "folder that paths are relative to"] = "",
     timeout: Annotated[float, "seconds for trying the target", Bounds(1, 86_400)] = 600,
 ) -> NewTarget:
     """Make a target from a function: its baseline with the whole contract, a candidate to edit, and the contract's file.
 
-    The target is tried first: a function that does not run, a reference that is constant, NaN or deaf to an input, and
-    tolerances that wrong answers would pass are refused, and nothing is written. Then edit <target>_candidate.py, nothing else.
+    It is tried first: a function that does not run, a reference that is constant, NaN or deaf to an input, tolerances that
+    wrong answers would pass are refused, and nothing is written. Then edit <target>_candidate.py, nothing else.
     """
     if cwd and not session.path(cwd).is_dir():
         raise ToolError(f"no such folder: {session.path(cwd)}", fix="check cwd")
@@ -64,33 +66,46 @@ def new_target(
                 "mixture": mixture if mixture != "full" else None, "reuses_output": reuses_output or None,
                 "device": device or None, "iters": iters if iters != DEFAULT_ITERS else None, "seed": seed or None}
     plan = Blueprint(
-        target=target, function=_place(session, from_, cwd, "from"), inputs=blueprint.read_inputs(shape, extra or ()),
-        dtype=dtype, rotate=blueprint.read_names(rotate or ()),
+        target=target, function=_place(session, from_, cwd, "from"),
+        inputs=_with_files(session, blueprint.read_inputs(shape, extra or ()), cwd), dtype=dtype,
+        rotate=blueprint.read_names(rotate or ()),
         reference=_place(session, reference, cwd, "reference") if reference else None,
         derive=_place(session, derive, cwd, "derive") if derive else None, takes=blueprint.read_names(inputs or ()),
+        more=blueprint.read_more(more or (), lambda text: _place(session, text, cwd, "baseline")),
         settings={name: value for name, value in settings.items() if value is not None})
     _refuse_own_source(plan, folder)
     warnings = _refuse_existing(plan, folder, force)
     with _made(folder), _trial_folder(folder) as trial, _card_of(session, plan):
         tried = target_trial.try_out(session, plan, folder, trial, timeout)
-        texts = rendering.texts(plan, folder, is_copy=tried.is_copy)
+        texts = rendering.texts(tried.plan, folder, is_copy=tried.is_copy)
         _put(folder, texts, force)
     pinned, unpinned = _pin(session, plan, folder, texts, tried.loaded)
     files = {what: str(folder / name) for what, name in plan.file_names.items()}
     return NewTarget(
         target=target, files=files, inputs=tried.inputs, output=tried.output, dtype=dtype, rotate=tried.rotate,
         device=tried.device, next=_next(session, files), candidate_is_copy=tried.is_copy, torch=tried.torch,
-        pinned=pinned, warnings=tuple(filter(None, [*warnings, tried.warning, unpinned])))
+        pinned=pinned, warnings=tuple(filter(None, [*warnings, *tried.warnings, unpinned])))
 
 
 def _place(session: Session, text: str, cwd: str, what: str) -> FunctionPlace:
     return FunctionPlace.read(text, lambda path: session.path(path, cwd=cwd or None), what)
 
 
+def _with_files(session: Session, inputs: dict[str, str], cwd: str) -> dict[str, str]:
+    """Inputs, those from files by whole paths."""
+    def whole(spec: str) -> str:
+        if not spec.startswith(blueprint.FILE):
+            return spec
+        path, sharp, key = spec.removeprefix(blueprint.FILE).partition("#")
+        return f"{blueprint.FILE}{session.file(path, cwd=cwd or None)}{sharp}{key}"
+
+    return {name: whole(spec) for name, spec in inputs.items()}
+
+
 def _refuse_own_source(plan: Blueprint, folder: Path) -> None:
     """A file that the target is made from is never written over, not even with force."""
     written = {folder / name for name in plan.file_names.values()}
-    for place in (plan.function, plan.reference, plan.derive):
+    for place in (plan.function, plan.reference, plan.derive, *plan.more.baselines.values()):
         if place and place.file in written:
             raise ToolError(f"{place.file} holds a function that the target is made from, and would be written over",
                             fix="give another target name or another out_dir")
