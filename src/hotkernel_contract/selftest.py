@@ -167,7 +167,8 @@ def half_mantissa(right: torch.Tensor, _inputs: List[torch.Tensor]) -> torch.Ten
     if right.dtype not in kinds:
         return right
     whole, bits = kinds[right.dtype]
-    return (right.contiguous().view(whole) & ~((1 << bits) - 1)).view(right.dtype)
+    # the highest bit of the lower half, turned over: cut off instead, the lower half of a single number is small by chance
+    return (right.contiguous().view(whole) ^ (1 << (bits - 1))).view(right.dtype)
 
 
 def input_itself(right: torch.Tensor, inputs: List[torch.Tensor]) -> torch.Tensor:

@@ -98,10 +98,12 @@ def test_a_wrong_element_of_integers_is_one_element(dtype):
     assert int((PROBES["one wrong element"](right, []) != right).sum()) == 1
 
 
-def test_half_the_mantissa_keeps_the_upper_half_of_it():
-    trimmed = PROBES["half the mantissa"](torch.tensor([1.0 + 2**-4 + 2**-20]), [])
+@pytest.mark.parametrize(("number", "off"), [(1.0, 2**-12), (1.0 + 2**-4 + 2**-20, 2**-12), (1.0 + 2**-12, 2**-12)])
+def test_half_the_mantissa_is_wrong_by_as_much_whatever_the_number(number, off):
+    right = torch.tensor([number])
+    wrong = PROBES["half the mantissa"](right, [])
 
-    assert trimmed.tolist() == [1.0 + 2**-4]
+    assert (wrong - right).abs().item() == off
 
 
 # Accepted -------------------------------------------------------------------------------------------------------------
