@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: 83a31931cb890388c372d490cef8ffd679943625860eff48bdcd70040ca935c5
+# version 0.2.0, SHA-256 of all that follows this line: a337e08ebcc68e8eae3eff6c2d6bcafdb0700943138a0c47f3bd4765235b7b5e
 from __future__ import annotations
 
 import ast
@@ -1068,19 +1068,33 @@ class Expected:
     @classmethod
     def of(cls, answer: torch.Tensor, dtype: torch.dtype) -> Expected:
         """From a reference's answer; `dtype` is the output's, in which an answer may overflow."""
-        value = as_rows(answer)
-        if not dtype.is_floating_point:
-            return cls(value, torch.ones(value.shape[0], 1, device=value.device), True)
-        value = value.contiguous()
-        root = value.shape[-1] ** 0.5
-        rms = torch.linalg.vector_norm(value, dim=-1, keepdim=True) / root
-        largest = torch.linalg.vector_norm(value, ord=float("inf"), dim=-1)
-        # the largest of a row is NaN or Inf exactly where the row holds one, or where the output's dtype overflows
-        finite = bool((largest <= torch.finfo(dtype).max).all())
-        if not finite:
-            clean = torch.where(torch.isfinite(value.to(dtype).to(value.dtype)), value, torch.zeros_like(value))
-            rms = torch.linalg.vector_norm(clean, dim=-1, keepdim=True) / root
-        return cls(value, torch.maximum(rms, _DUST * rms.median()), finite)
+        return cls.of_all([answer], [dtype])[0]
+
+    @classmethod
+    def of_all(cls, answers: Sequence[torch.Tensor], dtypes: Sequence[torch.dtype]) -> List[Expected]:
+        """The same for many, which waits for a card once."""
+        values = [as_rows(answer).contiguous() for answer in answers]
+        flags = [_is_finite(value, dtype) for value, dtype in zip(values, dtypes)]
+        finite = torch.stack(flags).tolist() if flags else []
+        return [cls(value, _row_rms(value, dtype, known), known) for value, dtype, known in zip(values, dtypes, finite)]
+
+
+def _is_finite(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Whether every number of an answer is finite in the output's dtype, as a tensor on its device."""
+    if not dtype.is_floating_point:
+        return torch.ones((), dtype=torch.bool, device=value.device)
+    # the largest of a row is NaN or Inf exactly where the row holds one, or where the output's dtype overflows
+    return (torch.linalg.vector_norm(value, ord=float("inf"), dim=-1) <= torch.finfo(dtype).max).all()
+
+
+def _row_rms(value: torch.Tensor, dtype: torch.dtype, is_finite: bool) -> torch.Tensor:
+    """[rows, 1], over what is finite in the output's dtype."""
+    if not dtype.is_floating_point:
+        return torch.ones(value.shape[0], 1, device=value.device)
+    if not is_finite:
+        value = torch.where(torch.isfinite(value.to(dtype).to(value.dtype)), value, torch.zeros_like(value))
+    rms = torch.linalg.vector_norm(value, dim=-1, keepdim=True) / value.shape[-1] ** 0.5
+    return torch.maximum(rms, _DUST * rms.median())
 
 
 @dataclass

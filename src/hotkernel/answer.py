@@ -48,6 +48,11 @@ def medians(times: Mapping[str, list[float]]) -> dict[str, float] | None:
     return {side: statistics.median(found) for side, found in times.items()} or None
 
 
+def in_ms(times_us: Mapping[str, float]) -> dict[str, float] | None:
+    """Of each side; None where there are none."""
+    return {side: us / 1e3 for side, us in times_us.items()} or None
+
+
 def confined_by(held: int) -> dict[str, bool]:
     """What held every worker of a verify; a process of the same user that nothing holds could reach the judge."""
     return {"own_session": True, **{name: bool(held >> bit & 1) for bit, name in enumerate(CONFINEMENT)}}

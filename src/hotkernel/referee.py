@@ -11,23 +11,23 @@ import os
 import socket
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hotkernel import answer
 from hotkernel.errors import ToolError
+from hotkernel.harness.asides import STRETCH_S
 from hotkernel.harness.batches import CannotQueue, Unreadable
-from hotkernel.harness.crew import PairOfWorkers, Setting, SideSource
+from hotkernel.harness.crew import PairOfWorkers, setting_of
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
-from hotkernel.harness.plan import LOOKS, Wanted
+from hotkernel.harness.plan import LOOKS
 from hotkernel.harness.trial import Trial
 from hotkernel.harness.zygote import Fork
-from hotkernel.judge import roofline, samples
+from hotkernel.judge import roofline, samples, second_opinions
 from hotkernel.judge.sequence import looks_within
 from hotkernel.judge.verdict import Step, decide, decide_over_incumbent, next_step
 from hotkernel.machine import process as machine_process
@@ -38,7 +38,7 @@ from hotkernel.schema.gpu import GpuState
 from hotkernel.schema.plain import from_plain
 from hotkernel.schema.request import Request
 from hotkernel.schema.roofline import Calibration
-from hotkernel.schema.verdict import Batch, Evidence, Fault, Mode, Pair, Plan, Side, Stage, Verdict, VerdictKind
+from hotkernel.schema.verdict import Batch, Evidence, Fault, Mode, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
 
 FOREIGN_REPEATS = 3
 EMPTY_PAIRS = 3
@@ -87,7 +87,7 @@ class Verify:
         self.next_pair = 0
         self.empty = 0
         self.foreign: int | None = None
-        self.trial = Trial(fork, self._setting(), lambda: self.card.moment(), self._say)
+        self.trial = Trial(fork, setting_of(request, looks_within(request.n or LOOKS[-1])), lambda: self.card.moment(), self._say)
 
     def run(self) -> Comparison:
         """Measure until the verdict is known; a side's fault is a verdict too."""
@@ -154,9 +154,17 @@ class Verify:
                 self.quiet, self.note = False, "another process used the card during the measurement"
             self.batches += taken
             self._count_empty(taken)
-            if pair.number == 0:
-                self.trial.values.of_calls(pair)
+            self._look_aside(pair)
         self.trial.end(started)
+
+    def _look_aside(self, pair: PairOfWorkers) -> None:
+        """Second figures, once a verify: with launches, by the side's own clock, and over seconds under a power cap."""
+        asides = self.trial.asides
+        if not asides.call_us:
+            asides.of_pair(self.trial.values, pair)
+        if not asides.sustained_us and second_opinions.is_capped(self.batches):
+            self._say(f"the power cap holds the clock: {STRETCH_S:.0f} s of each side alone")
+            asides.of_stretches(self.trial.values, pair)
 
     def _take_alone(self, pair: PairOfWorkers) -> None:
         """Keep the baseline's values from before the others began; a confirmation without them proves nothing."""
@@ -197,17 +205,6 @@ class Verify:
         return self.foreign is not None and (self._foreign_now() or 0) > self.foreign
 
     # Identity ---------------------------------------------------------------------------------------------------------
-
-    def _setting(self) -> Setting:
-        request = self.request
-        sources = {Side(name): SideSource(Path(s["path"]), tuple(s["names"]), Path(s["caches"]))
-                   for name, s in request.sides.items()}
-        return Setting(
-            baseline_file=Path(request.baseline_file), sources=sources, environment=request.environment,
-            scratch=Path(request.scratch), oracle_caches=Path(request.state) / "caches" / f"oracle-{request.versions['torch']}",
-            device=request.device, visible=request.visible, cores=tuple(request.cores), case=request.case,
-            deadline=time.monotonic() + request.timeout_s,
-            wanted=Wanted(looks=looks_within(request.n or LOOKS[-1]), values_per_pair=request.values_per_pair))
 
     def _check_pins(self, when: str) -> None:
         """`invalid` when the baseline, or a file that it loads, is not what was pinned."""
@@ -275,25 +272,24 @@ class Verify:
             speedup_over_incumbent=over_best.speedup if over_best else None,
             incumbent_verdict=over_best.kind if over_best else None,
             resolution_us=resolution.us if resolution else None,
-            call_ms={side: us / 1e3 for side, us in self.trial.call_us.items()} or None,
+            call_ms=answer.in_ms(self.trial.asides.call_us), witness_ms=answer.in_ms(self.trial.asides.witness_us),
+            sustained_ms=answer.in_ms(self.trial.asides.sustained_us),
             setup_ms=answer.medians(self.trial.setup_ms), limited_rounds=self.trial.limited,
             floor_ms=evidence.floor_us / 1e3 if evidence.floor_us else None,
             checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
             gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,
-            seconds=self.trial.seconds(), warnings=tuple(self._all_warnings()), confirms=self.request.confirms,
+            seconds=self.trial.seconds(), warnings=tuple(self._all_warnings(values)), confirms=self.request.confirms,
         )
 
     def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:
         """A side's times, unless its outputs were wrong: the time of a wrong answer is no time."""
         return None if verdict.kind in (VerdictKind.INCORRECT, VerdictKind.INVALID) else samples.measurement_of(values, side)
 
-    def _all_warnings(self) -> Iterator[str]:
+    def _all_warnings(self, values: Sequence[Value]) -> Iterator[str]:
         yield from self.warnings
+        yield from second_opinions.of(values, self.batches, self.trial.asides.witness_us, self.trial.asides.sustained_us)
         if self.foreign:
             yield f"{self.foreign} other process{'es' if self.foreign > 1 else ''} held the card when the verify began"
-        capped = sum(1 for b in self.batches if b.throttle_mask and b.throttle_mask & 0x04)
-        if capped > len(self.batches) // 4:
-            yield f"the power cap held the clock in {capped} of {len(self.batches)} batches: it is the card's steady state"
 
 
 if __name__ == "__main__":

@@ -48,10 +48,13 @@ class Pool:
                         x[at].copy_(near)
             if kind:
                 change(target, fresh, kind, generator)
-            for at in range(size):
-                self._add(target.call_inputs({**{name: x[at] for name, x in fresh.items()}, **shared}))
+            answers = [self._add(target.call_inputs({**{name: x[at] for name, x in fresh.items()}, **shared}))
+                       for at in range(size)]
+            found = Expected.of_all([answer for each in answers for answer in each], self.dtypes * size)
+            self.expected = [found[at:at + len(self.dtypes)] for at in range(0, len(found), len(self.dtypes))]
 
-    def _add(self, inputs: Dict[str, torch.Tensor]) -> None:
+    def _add(self, inputs: Dict[str, torch.Tensor]) -> List[torch.Tensor]:
+        """Keep one entry; its answers, one an output."""
         wide = wide_for(*self.dtypes)
         if not self.shared:
             self.static = self.static or {name: inputs[name] for name in self.target.static_tensors}
@@ -59,9 +62,8 @@ class Pool:
             self._wide_shared = self.target.widened(self.shared, wide)  # once: weights may be large
         rotated = {name: x for name, x in inputs.items() if name in self.target.rotate}
         widened = {**self._wide_shared, **self.target.widened(rotated, wide)}
-        answers = self.target.answers({name: widened[name] for name in self.target.tensors}, wide)
         self.rotated.append(rotated)
-        self.expected.append([Expected.of(answer, dtype) for answer, dtype in zip(answers.values(), self.dtypes)])
+        return list(self.target.answers({name: widened[name] for name in self.target.tensors}, wide).values())
 
     def inputs(self, at: int) -> Dict[str, torch.Tensor]:
         """All inputs of one entry, in call order."""

@@ -1,6 +1,6 @@
 """The words between referee, oracle and workers; standard library only, both ends import it.
 
-A worker can say nothing but frames of one fixed size, with no measured number in them: what they hold is where an output
+A worker can say nothing but frames of one fixed size, with no number in them that counts: what they hold is where an output
 lies and of what kind it is. Lies gain nothing, since the oracle reads the memory itself. The referee, the zygote and the
 oracle, which never run a candidate, talk in JSON messages.
 """
@@ -28,10 +28,11 @@ BODY_BYTES = FRAME_BYTES - _HEADER.size
 _MAGIC = b"HK4\x00"
 
 # referee -> worker
-MAP, RUN, RELEASE = 1, 2, 3
+MAP, RUN, RELEASE, WITNESS = 1, 2, 3, 4  # WITNESS: time your own calls, for a figure that decides nothing
 # worker -> referee
 HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP = 16, 17, 18, 19, 20, 21, 22, 23  # SETUP's count: 1 begins, 0 ends
-FROM_WORKER = frozenset((HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP))
+WITNESSED = 24  # the one frame with a measured number in it
+FROM_WORKER = frozenset((HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP, WITNESSED))
 
 # What a worker is confined by: bits of HELLO's count, said before a line of the candidate is loaded.
 CONFINEMENT = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals")
@@ -44,6 +45,7 @@ OUTPUTS_IN_FRAME = BODY_BYTES // _OUTPUT.size
 NUMBERS_IN_FRAME = BODY_BYTES // 8
 HANDLE_BYTES = 64
 _SEGMENT = struct.Struct("<Q64s")
+_WITNESS = struct.Struct("<d")
 MAX_DIMENSIONS = 8
 ARENA = -2  # for a segment: the output lies in the inputs' memory, at `offset`
 
@@ -109,6 +111,17 @@ def unpack_numbers(frames: list[Frame]) -> list[int]:
     for frame in frames:
         numbers.frombytes(frame.body[: NUMBERS_IN_FRAME * 8])
     return list(numbers[: frames[0].number])
+
+
+def pack_witness(us: float, nonce: int) -> bytes:
+    """Microseconds a call by the worker's own clock."""
+    return pack(WITNESSED, 1, nonce, _WITNESS.pack(us))
+
+
+def witnessed_us(frame: Frame) -> Optional[float]:
+    """What a worker claims; None for what is no time at all."""
+    us: float = _WITNESS.unpack(frame.body[: _WITNESS.size])[0]
+    return us if 0 < us < 1e12 else None
 
 
 def pack_outputs(outputs: list[OutputAt], nonce: int) -> bytes:

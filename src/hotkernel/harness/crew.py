@@ -14,6 +14,7 @@ from hotkernel.harness import environment
 from hotkernel.harness.links import SideFault, WorkerLink
 from hotkernel.harness.plan import Wanted
 from hotkernel.harness.zygote import Fork
+from hotkernel.schema.request import Request
 from hotkernel.schema.verdict import Batch, Side, Stage
 from hotkernel_contract import protocol
 
@@ -50,6 +51,17 @@ class Setting:
     def left_s(self) -> float:
         """Seconds until the verify's timeout."""
         return self.deadline - time.monotonic()
+
+
+def setting_of(request: Request, looks: tuple[int, ...]) -> Setting:
+    """The setting that a verify's request asks for, with its time beginning now."""
+    sources = {Side(name): SideSource(Path(s["path"]), tuple(s["names"]), Path(s["caches"])) for name, s in request.sides.items()}
+    return Setting(
+        baseline_file=Path(request.baseline_file), sources=sources, environment=request.environment,
+        scratch=Path(request.scratch), oracle_caches=Path(request.state) / "caches" / f"oracle-{request.versions['torch']}",
+        device=request.device, visible=request.visible, cores=tuple(request.cores), case=request.case,
+        deadline=time.monotonic() + request.timeout_s,
+        wanted=Wanted(looks=looks, values_per_pair=request.values_per_pair))
 
 
 @dataclass

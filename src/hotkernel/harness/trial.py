@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from hotkernel.harness import environment
+from hotkernel.harness.asides import Asides
 from hotkernel.harness.batches import (
     Batches,
     CannotQueue,
@@ -39,7 +40,7 @@ class Trial:
         self.chance = random.SystemRandom()
         self.checks = Checks()
         self.fills: list[Fill] = []
-        self.call_us: dict[str, float] = {}
+        self.asides = Asides()
         self.setup_ms: dict[str, list[float]] = {}  # of each side that prepares its static inputs, every process's
         self.limited: dict[str, str] = {}  # kinds of other inputs that the baseline itself gets wrong, and how
         self.copies = False
@@ -97,7 +98,8 @@ class Trial:
             with self.phases.of("fills"):
                 self._measure_fills(self.batches)
         self.values = Values(self.setting, self.fork, self.oracle, self.batches, self.plan, target["baseline_us"],
-                             self.slots, self._pool_size(), self.moment, self.phases, self.rounds, self.limited, self.call_us)
+                             self.slots, self.moment, self.phases, self.rounds, self.limited,
+                             (self._pool_size() - self.slots, self.slots))
         return self.plan
 
     def _allocate(self, slots: int) -> None:

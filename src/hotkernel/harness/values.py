@@ -17,7 +17,7 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
-ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: three pairs see all kinds
+ROUNDS_A_PAIR = 2  # on other inputs than the timed ones, until each kind was asked once: three pairs see them all
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
@@ -36,13 +36,11 @@ class Values:
     plan: Plan
     baseline_us: float
     slots: int
-    pool_size: int
     moment: Moment
     phases: Phases
-    rounds: list[str]  # kinds of other inputs on which outputs are checked, untimed
+    rounds: list[str]  # kinds of other inputs on which outputs are still to be checked, untimed
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
-    call_us: dict[str, float] = field(default_factory=dict)
-    drawn: tuple[int, int] = (0, 0)  # calls of the two batches that the pool was drawn for
+    drawn: tuple[int, int]  # calls of the two batches that the pool was drawn for
     chance: random.Random = field(default_factory=random.SystemRandom)
 
     def of_pair(self, pair: PairOfWorkers) -> list[Batch]:
@@ -78,10 +76,9 @@ class Values:
 
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
         """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
-        if is_after_rounds:
-            for at in range(ROUNDS_A_PAIR):
-                if self.rounds:
-                    self._round(pair, self.rounds[(ROUNDS_A_PAIR * pair.number + at) % len(self.rounds)])
+        if is_after_rounds and self.rounds:
+            for _ in range(min(ROUNDS_A_PAIR, len(self.rounds))):
+                self._round(pair, self.rounds.pop(self.chance.randrange(len(self.rounds))))
             self._draw(draw_calls(self.plan, self.chance))
         batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
@@ -100,7 +97,7 @@ class Values:
         picks = {self.drawn[0]: entries[: self.drawn[0]], self.drawn[1]: entries[self.drawn[0]:]}
         batches = []
         for calls in self.chance.sample(self.drawn, 2):
-            stamped = self._batch(pair.workers[side], picks[calls])
+            stamped = self.batch(pair.workers[side], picks[calls])
             with self.phases.of("driver"):
                 clock, mask = self.moment()
             batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
@@ -118,14 +115,13 @@ class Values:
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:
                     if side in pair.workers:
-                        self._batch(pair.workers[side], list(range(calls)))
+                        self.batch(pair.workers[side], list(range(calls)))
                 except SideFault as fault:
                     if fault.fault.rule != "wrong_values":
                         raise
                     wrong[side] = fault
             if Side.BASELINE in wrong:
                 self.limited[kind] = wrong[Side.BASELINE].fault.reason
-                self.rounds.remove(kind)
             elif wrong:
                 raise next(iter(wrong.values()))
 
@@ -135,7 +131,8 @@ class Values:
             self.oracle.ask("draw", size=sum(calls))
         self.drawn = calls
 
-    def _batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
+    def batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
+        """One batch of a side on these entries of the pool, in random slots; raises SideFault, CannotQueue or Unreadable."""
         order = self.chance.sample(range(self.slots), len(picks))
         expected_us, began = len(picks) * self.baseline_us, time.monotonic()
         try:
@@ -145,40 +142,29 @@ class Values:
                 self._check_time()  # the verify's time was over, and the side is not to blame
             raise
 
+    def known_entries(self, calls: int) -> list[int]:
+        """Entries that the pool holds now, for batches that count for nothing: they may repeat, and be known to a side."""
+        return [at % sum(self.drawn) for at in range(calls)]
+
     def _warm(self, pair: PairOfWorkers, sides: Sequence[Side]) -> None:
         """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""
-        everything = list(range(self.slots))
-        self._draw((self.pool_size - self.slots, self.slots))
         workers = [pair.workers[side] for side in sides]
         for worker in workers:
             if isinstance(self.batches, CardBatches):
-                self.batches.learn_gate(worker, everything, everything, self.slots * self.baseline_us)
+                self.batches.learn_gate(worker, self.known_entries(self.slots), list(range(self.slots)),
+                                        self.slots * self.baseline_us)
         for worker in workers:
             seen: list[float] = []
             until = time.monotonic() + WARM_S * self.plan.values_per_pair / VALUES_PER_PAIR
             while time.monotonic() < until:
                 self._check_time()
-                spans = [self._batch(worker, everything[: count]) for count in (self.plan.n1, self.plan.n2)]
+                spans = [self.batch(worker, self.known_entries(calls)) for calls in (self.plan.n1, self.plan.n2)]
                 if any(span.void for span in spans):
                     continue
                 us = spans[1].span_us - spans[0].span_us
                 if any(abs(us - other) <= WARM_AGREE[self.plan.mode] * abs(us) for other in seen):
                     break
                 seen.append(us)
-
-    def of_calls(self, pair: PairOfWorkers) -> None:
-        """CUDA: the time of a call with its launches, from open batches; a second figure that decides nothing."""
-        if not isinstance(self.batches, CardBatches):
-            return
-        counts = (self.plan.n1, self.plan.n2)
-        everything = list(range(self.slots))
-        for side, worker in pair.workers.items():
-            slopes = []
-            for _ in range(3):
-                spans = [self.batches.attempt(worker, everything[:n], everything[:n], n * self.baseline_us, 0.0)
-                         for n in counts]
-                slopes.append((spans[1].span_us - spans[0].span_us) / (counts[1] - counts[0]))
-            self.call_us[side] = sorted(slopes)[1]
 
     def _check_time(self) -> None:
         if self.setting.left_s <= 0:

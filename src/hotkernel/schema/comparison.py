@@ -76,6 +76,8 @@ class Comparison:
     speedup_over_incumbent: float | None = None
     incumbent_verdict: VerdictKind | None = None
     call_ms: dict[str, float] | None = None  # host included, by side
+    witness_ms: dict[str, float] | None = None  # what a side's own events claim: shown, never counted
+    sustained_ms: dict[str, float] | None = None  # each side alone for seconds, where the power cap held the clock
     setup_ms: dict[str, float] | None = None  # what a side's own setup(static inputs) took, once a process, in no other time
     baselines_ms: dict[str, float] | None = None  # about, of every baseline of the target; the fastest is the baseline
     baseline_name: str | None = None  # which that is, where there are several

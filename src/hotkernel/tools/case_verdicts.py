@@ -49,7 +49,8 @@ def joined(comparison_id: str, parts: Sequence[Comparison]) -> Comparison:
         first, id=comparison_id, case="", cases=rows, verdict=verdict.kind, reason=verdict.reason, rule=verdict.rule,
         speedup=verdict.speedup, interval_99=verdict.interval, equivalent=verdict.equivalent, smallest_effect_pct=None,
         baseline=None, candidate=None, resolution_us=None, incumbent=None, speedup_over_incumbent=None, incumbent_verdict=None,
-        call_ms=None, setup_ms=None, floor_ms=None, ceiling_share_pct=None, roofline_inputs={}, shapes={}, dtype=None,
+        call_ms=None, witness_ms=None, sustained_ms=None,
+        setup_ms=None, floor_ms=None, ceiling_share_pct=None, roofline_inputs={}, shapes={}, dtype=None,
         checks=_checks(parts), gpu_after=last.gpu_after, timestamp=last.timestamp, evidence=None, seconds=seconds,
         limited_rounds={f"{part.case}: {kind}": why for part in parts for kind, why in part.limited_rounds.items()},
         warnings=tuple(dict.fromkeys(words for part in parts for words in part.warnings)))
