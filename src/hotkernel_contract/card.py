@@ -25,12 +25,22 @@ class Card:
         self.flush_bytes = max(32 << 20, int(FLUSH_FACTOR * properties.L2_cache_size))
         self.flush = torch.empty(self.flush_bytes, dtype=torch.uint8, device="cuda")
         self.stamps = [torch.cuda.Event(enable_timing=True) for _ in range(4)]  # start, end, checked, filled
-        self.go = torch.cuda.Event(interprocess=True, enable_timing=False)
-        self.go.record()
+        self.go: Any = None
         self.workers: Dict[str, torch.cuda.Event] = {}
         self.segments: Dict[Tuple[str, int], Tuple[int, torch.Tensor]] = {}  # address here, and all of it as bytes
         self.flushed = 0
         self.batch: Tuple[List[int], List[int]] = ([], [])  # picks and order of the armed batch
+
+    def why_not_shared(self) -> str:
+        """Why another process cannot open memory and events of this one; empty where it can. WSL2 cannot, nor can Jetsons."""
+        try:
+            self.go = torch.cuda.Event(interprocess=True, enable_timing=False)
+            self.go.record()  # an inter-process event must be recorded before anyone waits for it
+            self.go.ipc_handle()
+            self.arena(1).close()
+        except RuntimeError as error:
+            return str(error).splitlines()[0][:200]
+        return ""
 
     def arena(self, size: int) -> DeviceArena:
         return DeviceArena(size, self.driver)

@@ -112,7 +112,8 @@ class Oracle:
             "dtype": str(next(iter(self.seen.inputs.values())).dtype), "rotate": list(target.rotate), **sizes,
             "outputs": [kind.name for kind in self.seen.kinds], "returned": len(self.seen.returned),
             "min_bytes": target.min_bytes or sizes["streamed_bytes"] + sizes["output_bytes"], "flops": target.flops,
-            "reuses_output": target.reuses_output, "rtol": self.tolerances[0].rtol, "atol": self.tolerances[0].atol,
+            "reuses_output": target.reuses_output, "cannot_share": self.card.why_not_shared() if self.card else "",
+            "rtol": self.tolerances[0].rtol, "atol": self.tolerances[0].atol,
             "free_bytes": torch.cuda.mem_get_info()[0] if self.card else _free_host_bytes(),
             "versions": _versions(),
             "gpu": torch.cuda.get_device_name() if self.card else None,
@@ -167,8 +168,9 @@ class Oracle:
             torch.set_num_threads(1)  # a team of threads spins on after its work, on the cores that a worker is timed on
         return {"rounds": able, "limited_rounds": limited}, ()
 
-    def do_allocate(self, slots: int, copies: bool) -> Answer:
+    def do_allocate(self, slots: int, copies: bool, on_host: bool = False) -> Answer:
         """Slots for inputs (and for outputs, where those are copied out); decoys lie in them until the first batch."""
+        by_handle = bool(self.card) and not on_host
         for arena in (self.arena, self.out_arena):
             if arena:
                 arena.close()
@@ -178,10 +180,10 @@ class Oracle:
         if copies:
             returned = {kind.name: self.seen.outputs[kind.name].contiguous() for kind in self.seen.returned}
             self.out_fields, out_size = lay_out(returned, dict.fromkeys(returned, slots))
-        self.arena = self.card.arena(size) if self.card else HostArena(size)
+        self.arena = self.card.arena(size) if by_handle else HostArena(size)
         self.out_arena = None
         if copies:
-            self.out_arena = self.card.arena(out_size) if self.card else HostArena(out_size)
+            self.out_arena = self.card.arena(out_size) if by_handle else HostArena(out_size)
         self.columns = {field.name: views(self.arena.base, field) for field in self.fields}
         for name, column in self.columns.items():
             for slot in column:
@@ -189,7 +191,7 @@ class Oracle:
         self.make_snapshot(slots, is_read=not (self.card or copies))
         answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
                   "size": size, "out_size": out_size, "call": self.call}
-        if self.card:
+        if by_handle:
             self.card.prepare(self)
             handles = self.arena.handle + (self.out_arena.handle if copies else bytes(64))
             return {**answer, "map": (handles + self.card.go.ipc_handle()).hex()}, ()
@@ -325,7 +327,7 @@ class Oracle:
                 continue
             pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if name in self.target.rotate else [
                 (column[0], self.pool.shared[name])]
-            self.changed += [(name, (_bits(slot) != _bits(private)).any()) for slot, private in pairs]
+            self.changed += [(name, (_bits(slot.to(private.device)) != _bits(private)).any()) for slot, private in pairs]
 
     def _changed_input(self) -> str:
         """The name of an input whose bytes were no longer the private copy's, or nothing."""

@@ -162,6 +162,36 @@ class DeviceArena:
         self.driver.free(self.pointer)
 
 
+class Twins:
+    """A side's slots on the card, where its memory cannot be shared: copied there for each call from the host's, and back."""
+
+    def __init__(self, outside: Dict[str, List[torch.Tensor]], static: Sequence[str], writes: Sequence[str]) -> None:
+        self.outside, self.writes = outside, tuple(writes)
+        self.here = {name: [_on_card(x) for x in column] for name, column in outside.items()}
+        self.streamed = [name for name, column in outside.items() if len(column) > 1]
+        self.shared = [name for name in outside if name not in self.streamed and name not in static]
+
+    def bring_shared(self) -> None:
+        """The inputs that all calls of a batch share."""
+        for name in self.shared:
+            self.here[name][0].copy_(self.outside[name][0])
+
+    def bring(self, slot: int) -> None:
+        """One call's own inputs."""
+        for name in self.streamed:
+            self.here[name][slot].copy_(self.outside[name][slot])
+
+    def take_back(self, slot: int) -> None:
+        """What the call wrote in place; waits for the card."""
+        for name in self.writes:
+            self.outside[name][slot].copy_(self.here[name][slot])
+        torch.cuda.synchronize()
+
+
+def _on_card(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda").copy_(x)
+
+
 def read_process(pid: int, address: int, into: torch.Tensor) -> None:
     """Copy another process's memory at `address` over the contiguous CPU tensor `into`; raises OSError."""
 

@@ -15,7 +15,7 @@ import torch
 from hotkernel_contract import confinement, protocol
 from hotkernel_contract.call import Call, NotTensors
 from hotkernel_contract.loading import load_file
-from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, views
+from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, Twins, views
 from hotkernel_contract.target import find_target
 
 OF_THE_SIDE = ("names", "case", "baseline")  # of a layout's call: what Call itself does not hold
@@ -117,8 +117,6 @@ class Side:
             torch.zeros(1, device="cuda")
             self.driver = Driver()
             self.stream = torch.cuda.current_stream()
-            self.done = torch.cuda.Event(interprocess=True, enable_timing=False)
-            self.done.record(self.stream)  # an inter-process event must be recorded before anyone waits for it
         self.segments: Dict[int, Tuple[int, int]] = {}  # start of an allocation -> (number, size)
         channel.sendall(protocol.pack(protocol.HELLO, held))  # all contexts are there before anything is measured
         frame = self.receive()
@@ -135,8 +133,10 @@ class Side:
         size, out_size = layout["size"], layout["out_size"]
         fields = [Field.from_plain(f) for f in layout["fields"]]
         handles = bytes.fromhex(layout["map"])
-        self.go = None
-        if self.on_card:
+        self.by_handle = self.on_card and bool(handles)
+        if self.by_handle:
+            self.done = torch.cuda.Event(interprocess=True, enable_timing=False)
+            self.done.record(self.stream)  # an inter-process event must be recorded before anyone waits for it
             arena: Any = DeviceArena(size, self.driver, handles[:64])
             out_arena: Any = DeviceArena(out_size, self.driver, handles[64:128]) if out_size else None
             self.go = torch.cuda.Event.from_ipc_handle(torch.device("cuda", 0), handles[128:192])
@@ -147,6 +147,8 @@ class Side:
         start = arena.base.data_ptr()
         self.input_range = (start, start + arena.size)
         columns = {f.name: views(arena.base, f) for f in fields}
+        self.twins = Twins(columns, self.call.static, self.call.writes) if self.on_card and not self.by_handle else None
+        columns = self.twins.here if self.twins else columns
         slots = max(len(c) for c in columns.values())
         copied = [views(out_arena.base, Field.from_plain(f)) for f in layout["output_fields"]] if out_size else []
         self.copy_to = [[column[at] for column in copied] for at in range(len(copied[0]))] if copied else []
@@ -161,7 +163,7 @@ class Side:
                     self.kind_of(output)
             if self.on_card:
                 torch.cuda.synchronize()
-        handle = self.done.ipc_handle() if self.on_card else b""
+        handle = self.done.ipc_handle() if self.by_handle else b""
         self.channel.sendall(protocol.pack(protocol.READY, os.getpid() & 0xFFFF, 0, handle))
 
     def set_up(self, shared: Dict[str, Any]) -> Dict[str, Any]:
@@ -196,7 +198,7 @@ class Side:
                 if frame.kind == protocol.RUN:
                     rest = [self.receive() for _ in range(protocol.frames_of(frame.number) - 1)]
                     order = protocol.unpack_numbers([frame, *rest])
-                    (self.run_on_card if self.on_card else self.run_on_host)(order, frame.nonce)
+                    (self.run_on_card if self.by_handle else self.run_on_host)(order, frame.nonce)
                 elif frame.kind == protocol.WITNESS:
                     self.channel.sendall(protocol.pack_witness(self.own_us(frame.number), frame.nonce))
 
@@ -207,12 +209,18 @@ class Side:
             returned = [run(arguments[k]) for k in order]
             return [self.outputs_of(each, k) for each, k in zip(returned, order)]
         outputs = []
+        if self.twins:
+            self.twins.bring_shared()
         for at, k in enumerate(order):
+            if self.twins:
+                self.twins.bring(k)
             mine = self.outputs_of(run(arguments[k]), k)
             outputs.append(mine)
             for output, into in zip(mine, copies[at]):
                 if output.shape == into.shape:
                     into.copy_(output)
+            if self.twins:
+                self.twins.take_back(k)
         return outputs
 
     def own_us(self, calls: int) -> float:

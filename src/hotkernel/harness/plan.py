@@ -10,8 +10,10 @@ from hotkernel.schema.verdict import Mode, Plan
 LOOKS = (3, 5, 7, 10)
 VALUES_PER_PAIR = 8
 CONFIRMATION_PAIRS = 3
-MIN_WORK_US = {Mode.BATCHES: 720.0, Mode.LATENCY: 2_000.0, Mode.CPU: 6_000.0}  # between the two batches of a value
-MIN_CALLS = {Mode.BATCHES: 8, Mode.LATENCY: 8, Mode.CPU: 3}
+# between the two batches of a value
+MIN_WORK_US = {Mode.BATCHES: 720.0, Mode.LATENCY: 2_000.0, Mode.HOST: 6_000.0, Mode.CPU: 6_000.0}
+MIN_CALLS = {Mode.BATCHES: 8, Mode.LATENCY: 8, Mode.HOST: 3, Mode.CPU: 3}
+BY_REFEREES_CLOCK = (Mode.HOST, Mode.CPU)
 MAX_BATCH_US = 20_000.0  # a longer batch tells no more and costs the user's time
 MAX_CALLS = 240  # the launch queue holds about a thousand; a call may launch several kernels
 CPU_MAX_CALLS = 20
@@ -34,7 +36,7 @@ class Wanted:
 def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int, wanted: Wanted) -> Plan:
     """The plan for a baseline that takes about `baseline_us`; `entry_bytes` is what one slot costs with all its copies."""
     us = max(baseline_us, 0.5)
-    most = MAX_CALLS if mode is not Mode.CPU else CPU_MAX_CALLS
+    most = CPU_MAX_CALLS if mode in BY_REFEREES_CLOCK else MAX_CALLS
     between = max(-(-MIN_WORK_US[mode] // us), MIN_CALLS[mode])
     between = int(min(between, most - most // 6, max(2.0, MAX_BATCH_US / us)))
     if us > MAX_BATCH_US:
@@ -53,7 +55,7 @@ def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int,
         notes.append(f"a call takes {us / 1000:.0f} ms, so a pair takes {values} values instead of {wanted.values_per_pair}")
     return Plan(mode=mode, n1=n1, n2=n2, values_per_pair=values, looks=wanted.looks,
                 confirmation_pairs=wanted.confirmation_pairs, slots=top_calls(n2),
-                tick_us=CPU_TICK_US if mode is Mode.CPU else CUDA_TICK_US, notes=tuple(notes))
+                tick_us=CPU_TICK_US if mode in BY_REFEREES_CLOCK else CUDA_TICK_US, notes=tuple(notes))
 
 
 def top_calls(n2: int) -> int:

@@ -22,7 +22,7 @@ from hotkernel.harness.batches import (
 from hotkernel.harness.crew import Crew, PairOfWorkers, Setting
 from hotkernel.harness.links import OracleLink
 from hotkernel.harness.phases import Phases
-from hotkernel.harness.plan import make_plan, top_calls
+from hotkernel.harness.plan import BY_REFEREES_CLOCK, make_plan, top_calls
 from hotkernel.harness.values import Moment, Values
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Fill, Mode, Plan, Side, Stage
@@ -68,8 +68,8 @@ class Trial:
             else:
                 self.crew.end_all()
             self.target = {**self.oracle.ask("describe"), **loaded}
-        self.mode = Mode.BATCHES if self.target["device"] == "cuda" else Mode.CPU
-        self.copies = bool(self.target["reuses_output"])
+        self.mode = Mode.CPU if self.target["device"] != "cuda" else Mode.HOST if self.target["cannot_share"] else Mode.BATCHES
+        self.copies = bool(self.target["reuses_output"]) or self.mode is Mode.HOST
         self.checks.returned = self.target["returned"]
         return self.target
 
@@ -77,7 +77,7 @@ class Trial:
         """Build what is not built and prove the target; then, in quiet, make the plan, the slots and the pool, and measure the
         fill."""
         self.batches: Batches
-        if self.mode is Mode.CPU:
+        if self.mode in BY_REFEREES_CLOCK:
             self.batches = HostBatches(self.oracle, self.checks, self.began, len(self.setting.cores))
         else:
             self.batches = CardBatches(self.oracle, self.checks, self.began, is_open=self.mode is Mode.LATENCY)
@@ -89,6 +89,10 @@ class Trial:
             self.target |= self.oracle.ask("time")
         target = self.target
         self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted)
+        if self.mode is Mode.HOST:
+            why = (f"processes cannot share the card's memory here ({target['cannot_share']}), so inputs and outputs are copied "
+                   "through the host inside the interval, on both sides alike")
+            self.plan = replace(self.plan, notes=(*self.plan.notes, why))
         self.slots = top_calls(self.plan.n2)
         self._allocate(self.slots)
         with self.phases.of("pool"):
@@ -104,7 +108,7 @@ class Trial:
 
     def _allocate(self, slots: int) -> None:
         with self.phases.of("slots"):
-            self.layout = self.oracle.ask("allocate", slots=slots, copies=self.copies)
+            self.layout = self.oracle.ask("allocate", slots=slots, copies=self.copies, on_host=self.mode is Mode.HOST)
             self.files = self.oracle.files
 
     def _pool_size(self) -> int:

@@ -27,6 +27,7 @@ class Mode(enum.StrEnum):
 
     BATCHES = "batches"  # CUDA: all calls queued behind the gate, stamps by the oracle
     LATENCY = "latency"  # CUDA: the gate opens first, launches lie inside; for a call that synchronises
+    HOST = "host"  # CUDA where processes cannot share its memory: the referee's clock, copies through the host inside
     CPU = "cpu"  # the referee's clock
 
 
