@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: 83a31931cb890388c372d490cef8ffd679943625860eff48bdcd70040ca935c5
+# version 0.2.0, SHA-256 of all that follows this line: a0359bdcac82c4a1c474bdc7305af36691569ece58c2a632fe12b072485fd825
 from __future__ import annotations
 
 import ast
@@ -625,7 +625,7 @@ class Target:
 
     def _check_names(self) -> None:
         known = {*self.arguments, *([WEIGHTS] if self.has_weights else [])}
-        for what in ("rotate", "writes", "keywords", "static"):
+        for what in ("writes", "keywords", "static", "rotate"):
             unknown = set(getattr(self, what)) - known
             if unknown:
                 raise TargetError("%s names %s, which is no input of the call; inputs: %s"
