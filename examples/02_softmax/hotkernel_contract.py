@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: a0359bdcac82c4a1c474bdc7305af36691569ece58c2a632fe12b072485fd825
+# version 0.2.0, SHA-256 of all that follows this line: 55b0b96831a4be72ea8ad03dee0a0cdcbb7619c4a3531bcd702aac0396f512a6
 from __future__ import annotations
 
 import ast
@@ -246,7 +246,7 @@ def beside_caller(spec: str) -> Path:
     while frame.f_back and (frame.f_globals.get("__name__") or "").startswith("hotkernel_contract"):
         frame = frame.f_back
     file = frame.f_globals.get("__file__")
-    return path if path.is_absolute() or not file else Path(file).resolve().parent / path
+    return (path if path.is_absolute() or not file else Path(file).parent / path).resolve()
 
 
 def _picked(found: Any, key: str, path: Path) -> torch.Tensor:
