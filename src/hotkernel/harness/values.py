@@ -17,7 +17,7 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
-ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: three pairs see all kinds
+ROUNDS_A_PAIR, CALLS_A_ROUND = 2, 4  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.CPU: 0.03}
@@ -39,7 +39,7 @@ class Values:
     pool_size: int
     moment: Moment
     phases: Phases
-    rounds: list[str]  # kinds of other inputs on which outputs are checked, untimed
+    rounds: list[str]  # kinds of other inputs on which outputs are yet to be checked, untimed
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
     call_us: dict[str, float] = field(default_factory=dict)
     drawn: tuple[int, int] = (0, 0)  # calls of the two batches that the pool was drawn for
@@ -78,11 +78,11 @@ class Values:
 
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
         """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
-        if is_after_rounds:
-            for at in range(ROUNDS_A_PAIR):
-                if self.rounds:
-                    self._round(pair, self.rounds[(ROUNDS_A_PAIR * pair.number + at) % len(self.rounds)])
-            self._draw(draw_calls(self.plan, self.chance))
+        if is_after_rounds and self.rounds:
+            for kind in [self.rounds.pop() for _ in self.rounds[:ROUNDS_A_PAIR]]:
+                self._round(pair, kind)
+            if order[0] is Side.BASELINE:  # it would take what is drawn: the round's
+                self._draw(draw_calls(self.plan, self.chance))
         batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
@@ -110,10 +110,10 @@ class Values:
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
         """A batch of each side on other inputs than the timed ones; raises SideFault.
 
-        The baseline comes last, on the same inputs: what it gets wrong itself proves nothing, and is not asked again.
+        The baseline comes last, on the same inputs: what it gets wrong itself proves nothing.
         """
         with self.phases.of("rounds"):
-            calls, wrong = self.plan.n1, {}
+            calls, wrong = min(self.plan.n1, CALLS_A_ROUND), {}
             self.oracle.ask("draw", size=calls, kind=kind)
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:
@@ -125,7 +125,6 @@ class Values:
                     wrong[side] = fault
             if Side.BASELINE in wrong:
                 self.limited[kind] = wrong[Side.BASELINE].fault.reason
-                self.rounds.remove(kind)
             elif wrong:
                 raise next(iter(wrong.values()))
 
