@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: a337e08ebcc68e8eae3eff6c2d6bcafdb0700943138a0c47f3bd4765235b7b5e
+# version 0.2.0, SHA-256 of all that follows this line: 284286a049f1cbcfa2701e7492f40e79fcd3eeaf0118b5ef76334cad2d0fa126
 from __future__ import annotations
 
 import ast
@@ -246,7 +246,7 @@ def beside_caller(spec: str) -> Path:
     while frame.f_back and (frame.f_globals.get("__name__") or "").startswith("hotkernel_contract"):
         frame = frame.f_back
     file = frame.f_globals.get("__file__")
-    return path if path.is_absolute() or not file else Path(file).resolve().parent / path
+    return (path if path.is_absolute() or not file else Path(file).parent / path).resolve()
 
 
 def _picked(found: Any, key: str, path: Path) -> torch.Tensor:
@@ -625,7 +625,7 @@ class Target:
 
     def _check_names(self) -> None:
         known = {*self.arguments, *([WEIGHTS] if self.has_weights else [])}
-        for what in ("rotate", "writes", "keywords", "static"):
+        for what in ("writes", "keywords", "static", "rotate"):
             unknown = set(getattr(self, what)) - known
             if unknown:
                 raise TargetError("%s names %s, which is no input of the call; inputs: %s"

@@ -111,7 +111,7 @@ def beside_caller(spec: str) -> Path:
     while frame.f_back and (frame.f_globals.get("__name__") or "").startswith("hotkernel_contract"):
         frame = frame.f_back
     file = frame.f_globals.get("__file__")
-    return path if path.is_absolute() or not file else Path(file).resolve().parent / path
+    return (path if path.is_absolute() or not file else Path(file).parent / path).resolve()
 
 
 def _picked(found: Any, key: str, path: Path) -> torch.Tensor:

@@ -72,11 +72,11 @@ def observe(target: Target, device: str) -> Observed:
     inputs = decoy(target, device)
     called = {name: like(x) for name, x in inputs.items()}
     outputs = target.run(called)
-    kinds = [_kind(target, name, y, called, device) for name, y in outputs.items()]
     for name, x in called.items():
         if name not in target.writes and not _same_bytes(x, inputs[name]):
             raise TargetError("the function changes its input %s in place: declare it with writes=(%r,), or wrap the function in "
                               "one that copies first" % (name, name))
+    kinds = [_kind(target, name, y, called, device) for name, y in outputs.items()]
     changed = sum(int((_bytes(called[name]) != _bytes(inputs[name])).sum()) for name in target.writes)
     if target.writes and not changed:
         raise TargetError("the function does not change %s, which it is said to write" % ", ".join(target.writes))

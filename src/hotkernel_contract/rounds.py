@@ -26,10 +26,10 @@ def _scaled(factor: float) -> Callable[[torch.Tensor, torch.Generator], None]:
 
 
 def _extreme(x: torch.Tensor, generator: torch.Generator) -> None:
-    """A few elements at random places are as large as the dtype allows, with room for a sum of them."""
-    count = max(1, x.numel() // 1024)
-    places = torch.randint(0, x.numel(), (count,), generator=generator, device=x.device)
-    x.view(-1)[places] = torch.finfo(x.dtype).max / 64
+    """A few elements of each input, at random places, are as large as the dtype allows, with room for a sum of them."""
+    flat = x.view(x.shape[0], -1)
+    places = torch.randint(0, flat.shape[1], (flat.shape[0], max(1, flat.shape[1] // 1024)), generator=generator, device=x.device)
+    flat[torch.arange(flat.shape[0], device=x.device)[:, None], places] = torch.finfo(x.dtype).max / 64
 
 
 def _put(x: torch.Tensor, values: torch.Tensor) -> None:

@@ -125,7 +125,7 @@ class Target:
 
     def _check_names(self) -> None:
         known = {*self.arguments, *([WEIGHTS] if self.has_weights else [])}
-        for what in ("rotate", "writes", "keywords", "static"):
+        for what in ("writes", "keywords", "static", "rotate"):
             unknown = set(getattr(self, what)) - known
             if unknown:
                 raise TargetError("%s names %s, which is no input of the call; inputs: %s"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[2] / "src"
 PLACES = ("hotkernel/referee.py", "hotkernel/harness", "hotkernel/judge", "hotkernel/tools/script_pairs.py",
-          "hotkernel_contract/compare.py", "hotkernel_contract/oracle.py", "hotkernel_contract/card.py")
+          "hotkernel_contract/compare.py", "hotkernel_contract/outputs.py", "hotkernel_contract/oracle.py",
+          "hotkernel_contract/card.py")
 FROM_WORDS = {"throttled", "card_not_quiet"}  # made of the words of a reason (judge/verdict.py)
 _NAME = re.compile(r"[a-z]+(_[a-z]+)*")
 

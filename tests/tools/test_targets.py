@@ -186,3 +186,71 @@ def test_verify_takes_a_fresh_target_and_refuses_one_whose_source_was_edited_sin
     assert untouched.rule != "pins_changed"
     assert edited.rule == "pins_changed"
     assert "mine.py" in edited.reason
+
+
+# Beyond one float tensor ----------------------------------------------------------------------------------------------
+
+KINDS = '''
+import torch
+
+class Mlp(torch.nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.up = torch.nn.Linear(32, width)
+
+    def forward(self, x):
+        return torch.relu(self.up(x))
+
+model = Mlp(8)
+
+def accumulate(x, y, scale):
+    x.add_(y, alpha=scale)
+
+def parts(x):
+    return {"sin": x.sin(), "signs": (x > 0, x < 0)}
+'''
+
+
+@pytest.mark.parametrize(("from_", "given", "inputs", "output"), [
+    ("kinds.py:Mlp", {"more": ["constant.width=16"]}, ["x", "weights.up.weight", "weights.up.bias"], "16x16:fp32"),
+    ("kinds.py:model", {}, ["x", "weights.up.weight", "weights.up.bias"], "16x8:fp32"),
+    ("kinds.py:model.forward", {}, ["x", "weights.up.weight", "weights.up.bias"], "16x8:fp32"),
+    ("torch.nn:Linear", {"more": ["constant.in_features=32", "constant.out_features=4", "static=weights"]},
+     ["x", "weights.weight", "weights.bias"], "16x4:fp32"),
+    ("kinds.py:accumulate", {"extra": ["y:16x32"], "more": ["writes=x", "constant.scale=0.5"], "rotate": ["y"]}, ["x", "y"],
+     "16x32:fp32"),
+    ("kinds.py:parts", {"mixture": "normal"}, ["x"],
+     "output.signs[0] 16x32:bool, output.signs[1] 16x32:bool, output.sin 16x32:fp32"),
+    ("torch:sin", {"mixture": "normal", "more": ["backward=true"]}, ["x", "grad_of.output"],
+     "output 16x32:fp32, grad x 16x32:fp32"),
+    ("torch:sin", {"mixture": "normal", "more": ["case.a=x:8x8", "case.b=x:4x4", "baseline.kinds=kinds.py:torch.sin"]}, ["x"],
+     "8x8:fp32"),
+])
+def test_a_target_of_another_kind_is_made_with_no_hand_edit_and_its_files_run(
+        session: Session, from_: str, given: dict[str, Any], inputs: list[str], output: str) -> None:
+    (session.root / "kinds.py").write_text(KINDS, encoding="utf-8")
+    target = make(session, "kind", from_, **{"extra": None, **given})
+
+    assert (list(target.inputs), target.output) == (inputs, output)
+    for side in ("baseline", "candidate"):
+        status, line = plain_line(Path(target.files[side]))
+        assert (status, line["ok"]) == (0, True)
+
+
+def test_numbers_from_a_file_are_pinned_with_the_target(session: Session) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"w": torch.arange(32.0)}, session.root / "weights.pt")
+    target = make(session, "filed", extra=["w:file=weights.pt"])
+
+    assert str(session.root / "weights.pt") in target.pinned
+    assert plain_line(Path(target.files["candidate"]))[0] == 0
+
+
+def test_a_case_that_cannot_be_judged_is_refused_by_its_name(session: Session) -> None:
+    assert "case b: the function, called with x [4, 3], w [32]" in str(refused(session, more=["case.a=x:8x32", "case.b=x:4x3"]))
+
+
+def test_a_baseline_that_answers_otherwise_is_refused_by_its_name(session: Session) -> None:
+    (session.root / "other.py").write_text("def other(x, w):\n    return (x * w * 3.0).half()\n", encoding="utf-8")
+
+    assert "the baseline 'other' returns another kind" in str(refused(session, more=["baseline.other=other.py:other"]))

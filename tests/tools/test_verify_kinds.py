@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "harness"))
+from varied_targets import VARIED
 from verifying import Workshop
 
 from hotkernel.errors import ToolError
@@ -146,3 +150,13 @@ def test_the_verdict_is_against_the_fastest_of_several_baselines(shop):
     assert answer.baseline_name == "once"
     assert set(answer.baselines_ms or {}) == {"baseline", "once"}
     assert answer.verdict is VerdictKind.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_an_untouched_candidate_of_any_kind_is_neither_faster_nor_refused(shop, name):
+    varied = VARIED[name]
+    folder = f"varied{list(VARIED).index(name)}"
+    answer = judged(shop, varied.baseline() + "\ncandidate = TARGET.function\n", varied.baseline(), folder)
+
+    assert answer.verdict in (VerdictKind.INCONCLUSIVE, VerdictKind.SLOWER), answer.reason
+    assert {check.side: check.ok for check in answer.checks} == {"baseline": True, "candidate": True}

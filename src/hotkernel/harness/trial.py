@@ -148,7 +148,7 @@ class Trial:
                 self.crew.mark_built(side)
 
     def _take_proof(self, proved: dict[str, Any]) -> None:
-        self.rounds: list[str] = [kind for kind in proved["rounds"] if kind not in self.limited]
+        self.rounds: list[str] = self.chance.sample(proved["rounds"], len(proved["rounds"]))
         self.limited |= proved["limited_rounds"]
 
     def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side],

@@ -17,8 +17,8 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
-ROUNDS_A_PAIR = 2  # on other inputs than the timed ones, until each kind was asked once: three pairs see them all
-REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often than cards
+ROUNDS_A_PAIR, CALLS_A_ROUND = 2, 4  # on other inputs than the timed ones: the first three pairs see all kinds
+REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU: 0.03}
 
@@ -38,7 +38,7 @@ class Values:
     slots: int
     moment: Moment
     phases: Phases
-    rounds: list[str]  # kinds of other inputs on which outputs are still to be checked, untimed
+    rounds: list[str]  # kinds of other inputs on which outputs are yet to be checked, untimed
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
     drawn: tuple[int, int]  # calls of the two batches that the pool was drawn for
     chance: random.Random = field(default_factory=random.SystemRandom)
@@ -77,9 +77,10 @@ class Values:
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
         """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
         if is_after_rounds and self.rounds:
-            for _ in range(min(ROUNDS_A_PAIR, len(self.rounds))):
-                self._round(pair, self.rounds.pop(self.chance.randrange(len(self.rounds))))
-            self._draw(draw_calls(self.plan, self.chance))
+            for kind in [self.rounds.pop() for _ in self.rounds[:ROUNDS_A_PAIR]]:
+                self._round(pair, kind)
+            if order[0] is Side.BASELINE:  # it would take what is drawn: the round's
+                self._draw(draw_calls(self.plan, self.chance))
         batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
@@ -107,10 +108,10 @@ class Values:
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
         """A batch of each side on other inputs than the timed ones; raises SideFault.
 
-        The baseline comes last, on the same inputs: what it gets wrong itself proves nothing, and is not asked again.
+        The baseline comes last, on the same inputs: what it gets wrong itself proves nothing.
         """
         with self.phases.of("rounds"):
-            calls, wrong = self.plan.n1, {}
+            calls, wrong = min(self.plan.n1, CALLS_A_ROUND), {}
             self.oracle.ask("draw", size=calls, kind=kind)
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:
