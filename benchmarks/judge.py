@@ -287,15 +287,15 @@ def _tables(parts: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 def _of_cupti(parts: dict[str, Any]) -> Iterator[str]:
     theirs = {row["label"]: row for row in parts.get("cupti_times", ())}
-    yield "| kernel | device time, us (n) | sd of a value, us | CUPTI, us | gap between kernels, us | apart |"
-    yield "|---|---|---|---|---|---|"
+    yield "| kernel | device time, us (n) | sd of a value, us | CUPTI, us | gap between kernels, us | apart | from CUPTI + gap |"
+    yield "|---|---|---|---|---|---|---|"
     for row in parts["cupti"]:
         mine, other = row.get("baseline"), theirs.get(row["label"])
         if mine and other:
             apart = mine["median_us"] - other["cupti_us"]
             yield (f"| {row['label']} | {mine['median_us']:.2f} ({mine['n']}) | {mine['std_us'] or 0:.2f} "
                    f"| {other['cupti_us']:.2f} | {other['gap_us']:.2f} "
-                   f"| {apart:+.2f} us, {100 * apart / other['cupti_us']:+.1f} % |")
+                   f"| {apart:+.2f} us, {100 * apart / other['cupti_us']:+.1f} % | {apart - other['gap_us']:+.2f} us |")
 
 
 def _counted(rows: list[dict[str, Any]]) -> dict[str, collections.Counter[str]]:
