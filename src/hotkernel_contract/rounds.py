@@ -8,6 +8,7 @@ import torch
 
 from hotkernel_contract.target import Target
 
+EXTREME = 2.0**58  # a row of its squares still sums in fp32, where an honest kernel computes; fp16's own limit is far below
 LARGE, TINY = 2.0**6, 2.0**-10  # of all elements: products and squares stay within fp16
 
 
@@ -26,10 +27,10 @@ def _scaled(factor: float) -> Callable[[torch.Tensor, torch.Generator], None]:
 
 
 def _extreme(x: torch.Tensor, generator: torch.Generator) -> None:
-    """A few elements of each input, at random places, are as large as the dtype allows, with room for a sum of them."""
+    """A few elements of each input, at random places, are as large as dtype and sums allow."""
     flat = x.view(x.shape[0], -1)
     places = torch.randint(0, flat.shape[1], (flat.shape[0], max(1, flat.shape[1] // 1024)), generator=generator, device=x.device)
-    flat[torch.arange(flat.shape[0], device=x.device)[:, None], places] = torch.finfo(x.dtype).max / 64
+    flat[torch.arange(flat.shape[0], device=x.device)[:, None], places] = min(EXTREME, torch.finfo(x.dtype).max / 64)
 
 
 def _put(x: torch.Tensor, values: torch.Tensor) -> None:

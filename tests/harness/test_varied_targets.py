@@ -86,7 +86,7 @@ SCALED = Varied("x, w", "return torch.relu(x) * w", "", "", 'function=run, input
 
 def test_rounds_on_other_inputs_find_a_shortcut_that_the_timed_ones_do_not(nest):
     judged = Judged(nest, SCALED.baseline())
-    shortcut = SCALED.candidate("y = torch.relu(x) * w\nreturn y if x.abs().amax() < 1e36 else y.clamp(max=1e36)")
+    shortcut = SCALED.candidate("y = torch.relu(x) * w\nreturn y if x.abs().amax() < 1e17 else y.clamp(max=1e17)")
     honest = judged.worker(SCALED.candidate(SCALED.body))
     for kind in judged.said["rounds"]:
         judged.run(honest, kind=kind)
@@ -99,7 +99,7 @@ def test_rounds_on_other_inputs_find_a_shortcut_that_the_timed_ones_do_not(nest)
 
 
 def test_a_kind_of_inputs_that_the_baseline_cannot_take_is_left_out_with_the_reason(nest):
-    judged = Judged(nest, Varied("x", "return x.clamp(-1e30, 1e30) * 3", "", "", 'function=run, inputs={"x": "64x32"}, '
+    judged = Judged(nest, Varied("x", "return x.clamp(-1e17, 1e17) * 3", "", "", 'function=run, inputs={"x": "64x32"}, '
                                  'dtype="fp32", reference=lambda x: x * 3').baseline())
 
     assert "extreme" not in judged.said["rounds"]
