@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from hotkernel.harness.plan import VALUES_PER_PAIR, draw_calls
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
+PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 ROUNDS_A_PAIR, CALLS_A_ROUND = 2, 4  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
@@ -23,6 +25,24 @@ WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU: 0.03}
 
 Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
+
+
+def is_plain(batches: Sequence[Batch]) -> bool:
+    """Whether every value so far says that the candidate is much faster, or much slower, and by about as much.
+
+    Half of a pair's values find that as surely as all of them; what one pair says of another is not touched by it.
+    """
+    spans: dict[int, dict[Side, dict[int, float]]] = {}
+    for batch in batches:
+        if batch.void is None and batch.side in (Side.BASELINE, Side.CANDIDATE):
+            spans.setdefault(batch.value, {}).setdefault(batch.side, {})[batch.calls] = batch.span_us
+    logs = []
+    for sides in spans.values():
+        slopes = [(by_calls[max(by_calls)] - by_calls[min(by_calls)]) / (max(by_calls) - min(by_calls))
+                  for by_calls in sides.values() if len(by_calls) > 1]
+        if len(slopes) == 2 and min(slopes) > 0:
+            logs.append(math.log(slopes[0] / slopes[1]) * (1 if next(iter(sides)) is Side.BASELINE else -1))
+    return len(logs) > 1 and min(map(abs, logs)) > PLAIN and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
 
 
 @dataclass
@@ -50,10 +70,10 @@ class Values:
         order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
         if self.chance.random() < 0.5:  # either way the candidate is beside the baseline, which takes its inputs after it
             order.reverse()
-        round_at = self.chance.randrange(self.plan.values_per_pair)  # no side knows which of the batches are not timed
+        round_at = self.chance.randrange(self.plan.values_per_pair // 2 or 1)  # no side knows which batches are not timed
         with self.phases.of("values"):
             return self._repeated(self.plan.values_per_pair, lambda value: self._value(
-                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at))
+                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at), is_enough=is_plain)
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
         """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
@@ -62,10 +82,13 @@ class Values:
             alone = replace(pair, stage=Stage.ALONE)
             return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
-    def _repeated(self, values: int, take: Callable[[int], list[Batch]]) -> list[Batch]:
-        """So many values, each repeated a few times where it is void."""
+    def _repeated(self, values: int, take: Callable[[int], list[Batch]],
+                  is_enough: Callable[[Sequence[Batch]], bool] = lambda _: False) -> list[Batch]:
+        """So many values, each repeated a few times where it is void; half of them where they are enough."""
         batches: list[Batch] = []
         for value in range(values):
+            if value == values // 2 and is_enough(batches):
+                break
             for _ in range(REPEATS[self.plan.mode]):
                 self._check_time()
                 taken = take(value)
