@@ -38,9 +38,9 @@ def platform_check() -> DoctorCheck:
         return DoctorCheck("platform", CheckStatus.FAIL, f"{told}: verify needs a system that can fork",
                            "run hotkernel inside WSL2")
     if is_wsl():
-        return DoctorCheck("platform", CheckStatus.WARNING, f"{told} (WSL): no CUDA IPC for verify on the card, nsys may record "
-                           "no kernels, other processes on the card are not seen",
-                           "use a Linux machine for verdicts on the card; torch_trace, disasm and CPU targets work here")
+        return DoctorCheck("platform", CheckStatus.WARNING, f"{told} (WSL): no CUDA IPC, so verify on the card copies through "
+                           "the host; nsys may record no kernels, other processes on the card are not seen",
+                           "use a Linux machine for small differences on the card; torch_trace, disasm and CPU targets work here")
     return DoctorCheck("platform", CheckStatus.OK, told)
 
 

@@ -17,10 +17,9 @@ from hotkernel.session import Session
 PROBES_S = 420.0  # all probes together; each has a bound of its own
 SET_PYTHON = "set HOTKERNEL_PYTHON to the python of the environment that has your torch"
 NO_SUCH_KERNEL = "no kernel image"
-NEEDED_BY = "verify of a target on the card"
 IPC_FIX = (
-    "WSL2 and native Windows have no CUDA IPC: use a Linux machine. In a container, run hotkernel and torch in the same one, "
-    "so that its processes share a pid and an ipc namespace"
+    "inputs and outputs are copied through the host inside the timed interval instead, on both sides alike, which hides small "
+    "differences. WSL2 has no CUDA IPC; a container has where its processes share a pid and an ipc namespace"
 )
 READ_FIX = (
     "outputs are copied inside the timed interval instead, on both sides alike. Container: start it with "
@@ -52,10 +51,10 @@ def python_checks(session: Session, scratch: Path, has_card: bool) -> list[Docto
             return [_broken(python, finished)]
     answers = said["answers"]
     found = [_interpreter(session, python, said), _torch(answers["torch"], has_card)]
-    found += [_of_card(name, answers[name], fix) for name, fix in (("triton", _triton_fix(answers)), ("cuda_ipc", IPC_FIX))
+    if "triton" in answers:
+        found.append(_of_card("triton", answers["triton"], _triton_fix(answers)))
+    found += [_as_warning(name, answers[name], fix) for name, fix in (("cuda_ipc", IPC_FIX), ("read_process", READ_FIX))
               if name in answers]
-    if "read_process" in answers:
-        found.append(_as_warning("read_process", answers["read_process"], READ_FIX))
     return [*found, _as_warning("confinement", answers["confinement"], FENCE_FIX)]
 
 
@@ -95,8 +94,7 @@ def _triton_fix(answers: dict[str, Any]) -> str:
 
 def _of_card(name: str, answer: dict[str, Any], fix: str) -> DoctorCheck:
     failed = answer["status"] == "fail"
-    needed = f"; {NEEDED_BY} needs it" if failed and name == "cuda_ipc" else ""
-    return DoctorCheck(name, CheckStatus(answer["status"]), answer["seen"] + needed, fix if failed else None)
+    return DoctorCheck(name, CheckStatus(answer["status"]), answer["seen"], fix if failed else None)
 
 
 def _as_warning(name: str, answer: dict[str, Any], fix: str) -> DoctorCheck:
