@@ -253,6 +253,7 @@ def main() -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_DUMPABLE, 0)
     protocol.send_message(owner, {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,
+                                  "files": [torch.version.__file__, sys.executable],
                                   "python": "%d.%d.%d" % sys.version_info[:3], "pid": os.getpid()})
     zygote = Zygote(owner)
     try:

@@ -435,3 +435,25 @@ def test_one_zygote_serves_until_the_interpreter_or_the_environment_changes(tmp_
         nursery.close()
 
     assert not third.is_alive
+
+
+def test_a_torch_that_was_upgraded_in_place_is_loaded_anew(tmp_path):
+    """A torch of one's own that another install writes over; the rest of it is the real one."""
+    folder = tmp_path / "site"
+    (folder / "torch").mkdir(parents=True)
+    real = Path(torch.__file__).parent
+    for each in real.iterdir():
+        if each.name != "version.py":
+            (folder / "torch" / each.name).symlink_to(each)
+    version = folder / "torch" / "version.py"
+    version.write_text((real / "version.py").read_text(encoding="utf-8"), encoding="utf-8")
+    nursery, environment = Nursery(), {**own_environment(), "PYTHONPATH": str(folder)}
+    first = nursery.zygote(Path(sys.executable), environment, tmp_path / "log")
+    same = nursery.zygote(Path(sys.executable), environment, tmp_path / "log")
+    version.write_text(version.read_text(encoding="utf-8") + "\n# another build\n", encoding="utf-8")
+    other = nursery.zygote(Path(sys.executable), environment, tmp_path / "log")
+    nursery.close()
+
+    assert first is same
+    assert other is not first
+    assert are_gone([first.pid], 5)

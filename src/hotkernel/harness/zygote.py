@@ -69,6 +69,7 @@ class Zygote:
             raise ToolError("this torch is built for ROCm, which hotkernel cannot judge yet",
                             fix="use a CUDA or CPU build of torch")
         self.pid = int(hello["pid"])
+        self._files = {Path(name): _stamp(Path(name)) for name in hello["files"]}
         return Versions(hello["python"], hello["torch"], hello["cuda"], hello["hip"])
 
     def attach(self) -> socket.socket:
@@ -89,12 +90,26 @@ class Zygote:
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def is_current(self) -> bool:
+        """Whether what it has loaded is still what is installed: a torch that was upgraded in place is another."""
+        return all(_stamp(file) == stamp for file, stamp in self._files.items())
+
     def close(self) -> None:
         """End it with everything it forked."""
         self.owner.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         self.job.end(self.process)
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """When a file was written and how large it is; None when it is gone."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 @contextlib.contextmanager
@@ -111,7 +126,7 @@ def _writable(log: Path) -> Iterator[IO[bytes]]:
 
 
 class Nursery:
-    """Keeps one zygote between calls, and throws it away when the interpreter or the environment changes."""
+    """Keeps one zygote between calls, and throws it away when the interpreter, its torch or the environment changes."""
 
     def __init__(self) -> None:
         self._zygote: Zygote | None = None
@@ -120,7 +135,7 @@ class Nursery:
     def zygote(self, python: Path, environment: Mapping[str, str], log: Path) -> Zygote:
         """The warm zygote for this interpreter and environment, or a fresh one."""
         key = (python, tuple(sorted(allowed(environment).items())))
-        if self._zygote and (self._zygote.key != key or not self._zygote.is_alive):
+        if self._zygote and (self._zygote.key != key or not self._zygote.is_alive or not self._zygote.is_current):
             self.close()
         if self._zygote is None:
             self._zygote = Zygote(python, environment, log)
