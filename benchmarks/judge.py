@@ -3,8 +3,8 @@
     python benchmarks/judge.py PART … --out DIR [--aa 100] [--planted 40] [--original hotkernel-0.1.1.whl] [--limit-s S]
 
 Parts: `cupti` (device time beside CUPTI's kernel time, 2 us to 500 ms), `aa` (the same code on both sides: no verify may say
-faster; and what resampling its pairs says), `planted` (a kernel that moves 1, 2, 5 % more than its candidate), `slopes` (n2
-against 2·n2, and slots with the flush left out), `forked` (forked against cold-started workers), `speed` (seconds of a
+faster; and what resampling its pairs says), `planted` (a kernel that moves 1, 2, 5 % more than its candidate), `launches` (a
+kernel launched twice against once), `slopes` (n2 against 2·n2, and slots with the flush left out), `forked` (forked against cold-started workers), `speed` (seconds of a
 verify, cold and warm, by phase), `original` (0.1.1's verify as its users run it). DIR/judge.json is written anew after every
 verify and holds every number; DIR/judge.md the tables. The state folder is one of the run's own, so no verify here
 continues another's test.
@@ -49,6 +49,7 @@ LONG = ("looped_1ms", "looped_50ms", "looped_500ms")
 STOCK = ("rmsnorm_eager", "softmax", "gemv", "clone")  # whose equal sides are judged again and again
 PLANTED_ROWS = {1: 41, 2: 82, 5: 205}  # of 4096
 RESAMPLED = 20_000
+LAUNCHES = 3  # verifies
 
 
 class Bench:
@@ -169,6 +170,16 @@ def planted(bench: Bench) -> None:
                 bench.verify("planted", files[percent], candidate, f"+{percent} %")
 
 
+def launches(bench: Bench) -> None:
+    """What one launch more costs, and whether it is seen: the least difference that a rewrite can make."""
+    one = (bench.work / "kernels" / "rmsnorm_triton.py").read_text(encoding="utf-8").partition("def reference")[0]
+    candidate = bench.work / "launches" / "rmsnorm_candidate.py"
+    candidate.parent.mkdir()
+    candidate.write_text(one.replace("from hotkernel_contract import Target\n", "") + "candidate = rmsnorm\n", encoding="utf-8")
+    for _ in range(LAUNCHES):
+        bench.verify("launches", bench.work / "kernels" / "rmsnorm_two_launches.py", candidate, "two launches against one")
+
+
 def slopes(bench: Bench) -> None:
     """The same kernels by n2 and by 2·n2, and with the flush left out, in a copy of the package that differs in that."""
     changes: dict[str, dict[str, tuple[str, str]]] = {
@@ -278,7 +289,7 @@ def resampled(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _tables(parts: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    for name, table in (("cupti", _of_cupti), ("aa", _of_aa), ("planted", _of_planted), ("slopes", _of_slopes),
+    for name, table in (("cupti", _of_cupti), ("aa", _of_aa), ("planted", _of_planted), ("launches", _of_launches), ("slopes", _of_slopes),
                         ("forked", _of_forked), ("speed", _of_speed), ("original", _of_original)):
         if parts.get(name):
             yield f"\n## {name}\n"
@@ -321,14 +332,18 @@ def _of_aa(parts: dict[str, Any]) -> Iterator[str]:
                f"either way round: {rates}.")
 
 
-def _of_planted(parts: dict[str, Any]) -> Iterator[str]:
-    yield "| moved more | verdicts | gain read, median | seconds, median |"
+def _of_planted(parts: dict[str, Any], part: str = "planted") -> Iterator[str]:
+    yield "| a baseline that does more | verdicts | gain read, median | seconds, median |"
     yield "|---|---|---|---|"
-    for label, counts in _counted(parts["planted"]).items():
-        rows = [row for row in parts["planted"] if row["label"] == label]
+    for label, counts in _counted(parts[part]).items():
+        rows = [row for row in parts[part] if row["label"] == label]
         gains = [100 * (row["speedup"] - 1) for row in rows if row.get("speedup")]
         yield (f"| {label} | {_said(counts)} | {statistics.median(gains) if gains else 0:.2f} % "
                f"| {statistics.median(row.get('seconds', 0) for row in rows):.2f} |")
+
+
+def _of_launches(parts: dict[str, Any]) -> Iterator[str]:
+    return _of_planted(parts, "launches")
 
 
 def _said(counts: collections.Counter[str]) -> str:
@@ -368,7 +383,7 @@ def _of_original(parts: dict[str, Any]) -> Iterator[str]:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "cupti": cupti, "aa": aa, "planted": planted, "slopes": slopes, "forked": forked, "speed": speed, "original": original}
+    "cupti": cupti, "aa": aa, "planted": planted, "launches": launches, "slopes": slopes, "forked": forked, "speed": speed, "original": original}
 
 
 def main() -> int:
