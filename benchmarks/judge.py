@@ -4,10 +4,10 @@
 
 Parts: `cupti` (device time beside CUPTI's kernel time, 2 us to 500 ms), `aa` (the same code on both sides: no verify may say
 faster; and what resampling its pairs says), `planted` (a kernel that moves 1, 2, 5 % more than its candidate), `launches` (a
-kernel launched twice against once), `slopes` (n2 against 2·n2, and slots with the flush left out), `forked` (forked against cold-started workers), `speed` (seconds of a
-verify, cold and warm, by phase), `original` (0.1.1's verify as its users run it). DIR/judge.json is written anew after every
-verify and holds every number; DIR/judge.md the tables. The state folder is one of the run's own, so no verify here
-continues another's test.
+kernel launched twice against once), `slopes` (n2 against 2·n2, and slots with the flush left out), `forked` (forked against
+cold-started workers), `speed` (seconds of a verify, cold and warm, by phase), `original` (0.1.1's verify as its users run
+it). DIR/judge.json is written anew after every verify and holds every number; DIR/judge.md the tables. The state folder is
+one of the run's own, so no verify here continues another's test.
 """
 
 from __future__ import annotations
@@ -289,8 +289,9 @@ def resampled(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _tables(parts: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    for name, table in (("cupti", _of_cupti), ("aa", _of_aa), ("planted", _of_planted), ("launches", _of_launches), ("slopes", _of_slopes),
-                        ("forked", _of_forked), ("speed", _of_speed), ("original", _of_original)):
+    tables = {"cupti": _of_cupti, "aa": _of_aa, "planted": _of_planted, "launches": _of_launches, "slopes": _of_slopes,
+              "forked": _of_forked, "speed": _of_speed, "original": _of_original}
+    for name, table in tables.items():
         if parts.get(name):
             yield f"\n## {name}\n"
             yield from table(parts)
@@ -383,7 +384,7 @@ def _of_original(parts: dict[str, Any]) -> Iterator[str]:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "cupti": cupti, "aa": aa, "planted": planted, "launches": launches, "slopes": slopes, "forked": forked, "speed": speed, "original": original}
+    part.__name__: part for part in (cupti, aa, planted, launches, slopes, forked, speed, original)}
 
 
 def main() -> int:
