@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sass_files import public, unpacked
 
+from hotkernel.machine.process import Job
 from hotkernel.machine.source_report import SourceReport
 from hotkernel.profilers import profile_difference, source_counters
 from hotkernel.profilers.profile_difference import Profile
@@ -17,7 +18,7 @@ pytest.importorskip("ncu_report", reason="needs NVIDIA's ncu-report")
 
 
 def profile(path: Path, at: int) -> Profile:
-    opened = SourceReport.open(path)
+    opened = SourceReport.open(Job(), path)
     kernel = opened.kernel(opened.launches[at], source_counters.METRICS)
     return Profile(
         kernel.name, kernel.device, source_counters.figures(kernel), source_counters.stalls(kernel.instructions)

@@ -11,6 +11,7 @@ import pytest
 from sass_files import public, source_rows, unpacked
 
 from hotkernel.errors import ToolError
+from hotkernel.machine.process import Job
 from hotkernel.machine.source_report import SourceReport
 from hotkernel.profilers import source_counters
 from hotkernel.schema.explanation import ProfiledKernel, SampledInstruction, SourcePlace
@@ -38,7 +39,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def rmsnorm(tmp_path_factory: pytest.TempPathFactory) -> ProfiledKernel:
-    opened = SourceReport.open(unpacked("rms_full.ncu-rep", tmp_path_factory.mktemp("report")))
+    opened = SourceReport.open(Job(), unpacked("rms_full.ncu-rep", tmp_path_factory.mktemp("report")))
     return opened.kernel(opened.launches[0], source_counters.METRICS)
 
 
@@ -167,7 +168,7 @@ def test_half_empty_warps_are_divergence() -> None:
 
 
 def test_without_line_information_each_instruction_is_its_own_line() -> None:
-    opened = SourceReport.open(public("ncu_rep") / "sm120_shared_memory.ncu-rep")
+    opened = SourceReport.open(Job(), public("ncu_rep") / "sm120_shared_memory.ncu-rep")
     kernel = opened.kernel(opened.launches[0], source_counters.METRICS)
 
     lines, n_lines = source_counters.hot_lines(kernel)
@@ -182,7 +183,7 @@ def test_reports_of_other_cards_give_their_right_durations() -> None:
     folder = public("ncu_rep")
 
     durations = {
-        name: [each.duration_us for each in SourceReport.open(folder / name).launches]
+        name: [each.duration_us for each in SourceReport.open(Job(), folder / name).launches]
         for name in ("esmm_profile_small.ncu-rep", "mojo_sm.ncu-rep")
     }
 
@@ -204,7 +205,7 @@ def test_what_is_no_whole_report_is_refused_and_not_taken_for_an_empty_one(tmp_p
         path = tmp_path / f"cut{size}.ncu-rep"
         path.write_bytes(whole[:size])
         with pytest.raises(ToolError, match=message):
-            SourceReport.open(path)
+            SourceReport.open(Job(), path)
 
 
 def test_the_sources_of_the_report_are_text(rmsnorm: ProfiledKernel) -> None:

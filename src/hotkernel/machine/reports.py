@@ -77,22 +77,39 @@ def has_ncu_report() -> bool:
 
 
 def ncu_actions(job: Job, path: Path, wanted: Sequence[str]) -> list[dict[str, Any]]:
-    """Every launch of a `.ncu-rep`: name, the wanted metrics as (value, unit), and its rules.
+    """Every launch of a `.ncu-rep`: names, the wanted metrics as (value, unit), and its rules.
 
-    Read in a process of its own, which a damaged file can end. Raises ToolError when the file is no such report.
+    Raises ToolError when the file is no such report.
     """
+    actions: list[dict[str, Any]] = _ncu_read(job, path, wanted)
+    return actions
+
+
+def ncu_launch(job: Job, path: Path, number: int, wanted: Sequence[str]) -> dict[str, Any]:
+    """One launch of a `.ncu-rep`: the wanted metrics, its instructions with their counters, the imported sources."""
+    launch: dict[str, Any] = _ncu_read(job, path, wanted, "--launch", str(number))
+    return launch
+
+
+def _ncu_read(job: Job, path: Path, wanted: Sequence[str], *options: str) -> Any:
+    """What NVIDIA's reader says, in a process of its own, which a damaged file can end.
+
+    `-P` keeps the folder of the script off its path; PYTHONPATH counts, as it may be what has ncu_report.
+    """
+    with _translated(path), path.open("rb"):
+        pass  # a file that cannot be read is told as such
     with tempfile.TemporaryDirectory(prefix="hotkernel-ncu-") as folder:
-        out = Path(folder) / "launches.json"
-        argv = [sys.executable, "-I", ncu_reader.__file__, str(path), str(out), *wanted]
+        out = Path(folder) / "read.json"
+        argv = [sys.executable, "-P", ncu_reader.__file__, *options, str(path), str(out), *wanted]
         finished = job.run(argv, timeout_s=NCU_TIMEOUT_S)
         if finished.returncode == ncu_reader.NO_REPORT:
             raise ToolError(f"{path.name} cannot be read as an ncu report: {finished.stderr.strip()[-300:]}",
-                            fix="profile again; a newer report needs a newer ncu-report")
+                            fix="give the .ncu-rep that profile(tool=ncu) or `ncu -o` wrote, copy it again or profile "
+                            "again; a newer report needs a newer ncu-report")
         if not finished.ok:
             raise ToolError(f"{path.name} cannot be read: NVIDIA's reader broke on it, so the file is damaged",
                             fix="copy it again, or profile again", detail=finished.tail())
-        actions: list[dict[str, Any]] = json.loads(out.read_text(encoding="utf-8"))
-        return actions
+        return json.loads(out.read_text(encoding="utf-8"))
 
 
 class Trace:

@@ -70,7 +70,7 @@ def explain(
     Findings and the hottest source lines, with why their warps wait and their SASS; of a difference one sentence, too,
     for a record's note. Needs NVIDIA's ncu-report (PyPI), no Nsight and no GPU.
     """
-    opened = SourceReport.open(session.file(report))
+    opened = SourceReport.open(session.job, session.file(report))
     launch, fitting = _launch(opened, kernel)
     session.progress(f"reading {plain(launch.name, 80)}", None, None)
     profiled = opened.kernel(launch, source_counters.METRICS)
@@ -203,7 +203,7 @@ def _warnings(profiled: ProfiledKernel, launch: Launch, n_fitting: int) -> tuple
 def _difference(session: Session, against: str, kernel: str, profiled: ProfiledKernel,
                 now: SourceReport) -> tuple[Difference, tuple[str, ...]]:
     """What changed from the launch in `against`: of the same kernel, else of `kernel`, else of the longest."""
-    opened = SourceReport.open(session.file(against))
+    opened = SourceReport.open(session.job, session.file(against))
     names = [name for name in (profiled.name, kernel, "") if any(name in each.name for each in opened.launches)]
     launch, _ = _launch(opened, names[0])
     other = opened.kernel(launch, source_counters.METRICS)
