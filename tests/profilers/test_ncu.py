@@ -21,7 +21,7 @@ def test_a_command_never_locks_clocks_and_begins_at_the_targets_own_calls():
     assert " ".join(asked[1:3]) == "--clock-control none"
     assert "--profile-from-start off" in " ".join(asked)
     assert "--kernel-name regex:rms.*" in " ".join(asked)
-    assert "--set full" in " ".join(asked)
+    assert "--set full --import-source yes" in " ".join(asked)
 
 
 DENIED = (

@@ -470,3 +470,12 @@ def test_a_cubin_is_no_report() -> None:
 
     with pytest.raises(ToolError, match="is not a report of Nsight Compute"):
         explain(session(), "matmul_kernel.cubin")
+
+
+def test_a_reader_that_aborts_on_a_report_costs_an_error_and_not_the_server(report: Path, tmp_path, monkeypatch) -> None:
+    write = "import os\ndef load_report(path):\n    os.abort()\n"
+    (tmp_path / "ncu_report.py").write_text(write, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ToolError, match="NVIDIA's reader broke on it"):
+        explain(session(report.parent), report.name)

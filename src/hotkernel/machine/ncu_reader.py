@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
 
 
 def _opened(ncu_report: Any, path: str) -> tuple[Any, list[Any]]:
-    with open(path, "rb") as file:  # noqa: PTH123 - nothing but the first bytes
+    with open(path, "rb") as file:
         if file.read(4) != _MAGIC:  # ncu_report would take it for a report without launches
             raise ValueError("it is not a report of Nsight Compute")
     report = ncu_report.load_report(path)

@@ -10,6 +10,7 @@ from hotkernel.profilers import kernel_names
 
 DETAIL_LIMIT = 2000
 SUGGESTED_NAMES = 12
+SETS_WITH_SOURCE = ("detailed", "full")  # those with counters of single instructions
 
 # NVIDIA: https://developer.nvidia.com/ERR_NVGPUCTRPERM (read 2026-11-30)
 PERMISSION_FIX = (
@@ -48,6 +49,8 @@ def command(
     asked = [ncu, "--clock-control", "none", "--force-overwrite", "--export", output, "--target-processes", "all"]
     if metric_set:
         asked += ["--set", metric_set]
+        if metric_set in SETS_WITH_SOURCE:
+            asked += ["--import-source", "yes"]  # explain shows the lines' text on a machine that lacks the files
     else:
         # `basic` lacks DRAM bytes and spills; the section adds a few passes.
         asked += ["--set", "basic", "--section", "MemoryWorkloadAnalysis"]

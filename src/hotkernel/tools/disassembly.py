@@ -61,7 +61,7 @@ def disasm(
 
 def explain(
     session: Session,
-    report: Annotated[str, "an .ncu-rep, best made with --set full and --import-source yes (profile with tool=ncu)"],
+    report: Annotated[str, "an .ncu-rep, best of profile(tool=ncu, ncu_set=full)"],
     kernel: Annotated[str, "launches whose kernel's name contains this (default: the longest)"] = "",
     against: Annotated[str, "another .ncu-rep, of the kernel before: what changed from it"] = "",
 ) -> Explanation:
@@ -196,7 +196,7 @@ def _warnings(profiled: ProfiledKernel, launch: Launch, n_fitting: int) -> tuple
     elif not any(each.place for each in profiled.instructions):
         told.append("no line information: lines are single instructions; compile with -lineinfo (Triton does)")
     elif not profiled.sources:
-        told.append("the source text is not in the report: profile with --import-source yes")
+        told.append("the source text is not in the report: profile with ncu_set=full (ncu: --import-source yes)")
     return tuple(told)
 
 
