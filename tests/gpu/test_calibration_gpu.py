@@ -89,7 +89,10 @@ def test_an_h200_reads_as_h200s_were_seen_to(made):
     rates = {row.dtype: row for row in made.matrix}
 
     assert made.highest_gbps["copy"] == pytest.approx(4300, rel=0.03)
-    assert made.highest_gbps["read"] == pytest.approx(4350, rel=0.05)
+    # The ceiling is what can be read at all. torch.sum over 1 GiB reached 4,320 there; a Triton kernel that does nothing
+    # but read reached 4,583 in two whole calibrations, rising steadily with the size and below both the fill's 4,686 and
+    # the sheet's 4,800. Held to the former, an honest reader could lie above its ceiling, and the floor would refuse it.
+    assert made.highest_gbps["read"] == pytest.approx(4583, rel=0.03)
     assert made.highest_gbps["write"] == pytest.approx(4650, rel=0.04)
     assert made.highest_gbps["triad"] == pytest.approx(4360, rel=0.03)
     assert rates["bf16"].sustained_tflops == pytest.approx(760, rel=0.12)
