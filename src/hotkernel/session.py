@@ -42,6 +42,8 @@ class Session:
     def file(self, text: str, *, cwd: str | None = None) -> Path:
         """Like `path`, and it must be a file that exists."""
         path = self.path(text, cwd=cwd)
+        if path.is_dir():
+            raise ToolError(f"{path} is no file but a folder", fix="give one of the files in it")
         if not path.is_file():
             raise ToolError(f"no such file: {path}", fix="check the path; it is resolved from cwd, else the working root")
         return path

@@ -88,12 +88,17 @@ def test_resource_usage_is_read_for_each_architecture_apart() -> None:
     assert len(many) == 213
     assert max(each.registers or 0 for each in many) == 26
     assert [(each.registers, each.stack_bytes) for each in spilled] == [(24, 296)]
+    one = sass.parse_resource_usage((folder / "sm_86_kernel1.cubin.txt").read_text(encoding="utf-8"))
+    six = sass.parse_resource_usage((folder / "sm_xx_heat_equation_3d.cubin.txt").read_text(encoding="utf-8"))
+    assert [("sgemm_naive" in each.function, each.registers) for each in one] == [(True, 36)]
+    assert (len(six), max(each.registers or 0 for each in six)) == (6, 39)
 
 
 def test_a_file_without_functions_and_a_failing_tool_give_no_usage() -> None:
     folder = public("res_usage")
 
-    for name in ("sm_52_primer_empty.cubin.txt", "sm_86_dlink_empty.cubin.txt", "sm_61_cudatest_multi.cubin.txt"):
+    for name in ("sm_52_primer_empty.cubin.txt", "sm_86_dlink_empty.cubin.txt", "sm_61_cudatest_multi.cubin.txt",
+                 "sm_75_cudatest_multi.cubin.txt"):
         assert sass.parse_resource_usage((folder / name).read_text(encoding="utf-8")) == ()
 
 

@@ -206,7 +206,7 @@ def test_each_kind_of_useless_file_gets_its_own_answer(tmp_path: Path) -> None:
         assert raised.value.fix
     with pytest.raises(ToolError, match="no such file"):
         disasm(session(tmp_path), "missing.cubin")
-    with pytest.raises(ToolError, match="no such file"):
+    with pytest.raises(ToolError, match="is no file but a folder"):
         disasm(session(tmp_path), str(tmp_path))
 
 
@@ -231,6 +231,34 @@ def test_an_architecture_that_the_disassembler_forgot_is_named_as_the_reason(tmp
 
     assert "older CUDA" in raised.value.fix
     assert "SM61" in raised.value.detail
+
+
+@needs_disassemblers
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("nvdisasm_sm61_removed_cuda13.txt", "no longer knows the architecture of kernels_sm90.cubin"),
+        ("cuobjdump_sm61_removed_cuda13.txt", "no longer knows the architecture of kernels_sm90.cubin"),
+        ("cuobjdump_no_device_code.txt", "holds no CUDA device code"),
+        ("cuobjdump_dir.txt", "cannot read kernels_sm90.cubin"),
+        ("cuobjdump_missing_file.txt", "cannot read kernels_sm90.cubin"),
+    ],
+)
+def test_what_a_failing_disassembler_said_is_no_empty_success(tmp_path: Path, words: str, message: str) -> None:
+    """The public words of failing tools, said by stand-ins: what the file is was read off its own head before."""
+    said = PUBLIC / "tool_errors" / words
+    if not said.exists():
+        pytest.skip(f"no {said}")
+    script = tmp_path / "nvdisasm"
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "release 99.9"; exit 0; }}\ncat "{said}" >&2\nexit 255\n', encoding="utf-8"
+    )
+    script.chmod(0o755)
+
+    with pytest.raises(ToolError, match=message) as refused:
+        disasm(session(HOTKERNEL_TOOL_DIRS=str(tmp_path)), "kernels_sm90.cubin")
+
+    assert refused.value.fix
 
 
 # --- disasm: PTX -----------------------------------------------------------------------------------------------------

@@ -377,7 +377,7 @@ def test_a_baseline_that_cannot_be_read_is_an_error(shop):
     folder = shop.folder / "folder_baseline.py"
     folder.mkdir()
     shop.write("c.py", FASTER)
-    with pytest.raises(ToolError, match="no such file"):
+    with pytest.raises(ToolError, match="is no file but a folder"):
         verify(shop.session(), "c.py", str(folder))
 
 
