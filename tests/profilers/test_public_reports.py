@@ -7,9 +7,12 @@ import sqlite3
 from collections import defaultdict
 
 import pytest
-from kernel_reports import public, read
+from kernel_reports import PUBLIC, public, read
 
 from hotkernel.errors import ToolError
+from hotkernel.schema.plain import to_plain
+from hotkernel.session import Session
+from hotkernel.tools import kernels
 
 # file; rows; launches; kernel time in ns; the top row's short name begins with; its time in ns; its calls
 NSYS = [
@@ -218,3 +221,20 @@ def test_nvidias_reports_give_the_indexs_launches(name, times):
     found = read(public(f"ncu_rep/{name}.ncu-rep"))
 
     assert [(row.short_name, row.total_ns) for row in found.kernels] == list(times.items())
+
+
+def test_every_answer_is_the_same_each_time_and_below_8000_tokens():
+    public("INDEX.md")
+    files = [path for path in sorted(PUBLIC.rglob("*")) if path.parent.name.startswith(("ncu_", "nsys_", "torch_"))]
+    here, answered = Session(root=PUBLIC, environment={"PATH": ""}), 0
+    for path in files:
+        try:
+            answers = [json.dumps(to_plain(kernels.top_kernels(here, str(path)))) for _ in range(2)]
+        except ToolError as refused:
+            assert refused.fix, path.name
+            continue
+        answered += 1
+        assert answers[0] == answers[1], path.name
+        assert len(answers[0]) < 24_000, path.name
+
+    assert answered > 30

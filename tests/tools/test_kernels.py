@@ -200,6 +200,18 @@ def test_an_answer_is_the_same_each_time_and_bounded():
     assert [len(row.advice) for row in top("more.details.csv").kernels] == [3, 2, 2]
 
 
+def test_a_report_of_many_processes_names_the_first_and_says_that_there_are_more(tmp_path):
+    lines = (REPORTS / "ref_basic.details.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    launch = [line for line in lines[1:] if line.startswith('"0"')]
+    many = [line.replace(launch[0].split(",")[1], f'"{process}"', 1) for process in range(500, 560) for line in launch]
+    (tmp_path / "many.csv").write_text("".join([lines[0], *many]), encoding="utf-8")
+
+    found = kernels.top_kernels(Session(root=tmp_path, environment={"PATH": ""}), "many.csv", n=60)
+
+    assert (found.n_launches, len(found.kernels), found.truncated) == (60, 60, True)
+    assert [process.pid for process in found.processes] == list(range(500, 520))
+
+
 def test_a_missing_report_is_refused_in_a_sentence():
     with pytest.raises(ToolError, match="no such file"):
         top("missing.csv")

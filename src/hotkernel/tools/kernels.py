@@ -19,7 +19,8 @@ from hotkernel.tools import profiler_runs, saved_reports
 
 ROWS_LIMIT = 200
 ADVICE_BY_RANK = (3, 2, 2)  # pieces kept of the first rows' advice; the others keep one, as an answer has its bounds
-ROWS_BY_TOOL = {"nsys": 10, "ncu": 20}
+PROFILE_ROWS = 10  # of ncu, with advice, some 16,000 characters; top_kernels(n=…) on the report gives more
+PROCESSES_SHOWN = 20
 RUNNER = Path(__file__).parents[2] / "hotkernel_contract" / "torch_trace.py"
 NSYS_NOTE = "times are CUPTI's, of kernels as they ran; the gaps between launches are not in them"
 NCU_NOTE = (
@@ -79,16 +80,15 @@ def profile(
     filters = profiler_runs.Filters(ncu_kernel_regex, ncu_launch_count, ncu_launch_skip, ncu_set)
     ran = profiler_runs.profile(session, tool, cmd, cwd, out_dir, timeout, filters)
     found, finished = ran.found, ran.finished
-    count = ROWS_BY_TOOL[tool]
     return ProfileRun(
-        tool=tool, report=str(ran.report), top=_cut(found.kernels, count), n_kernels_total=len(found.kernels),
+        tool=tool, report=str(ran.report), top=_cut(found.kernels, PROFILE_ROWS), n_kernels_total=len(found.kernels),
         n_launches=found.n_launches, total_gpu_time_ns=_nanoseconds(found),
         scope=trace.TARGET_SCOPE if ran.is_target else "the whole command", cmd=list(finished.argv),
         program=str(ran.program), program_version=ran.version, profile_wall_s=finished.wall_s,
         script_exit_code=finished.returncode, note=NSYS_NOTE if tool == "nsys" else NCU_NOTE,
         sqlite=str(ran.database) if ran.database else None, reason=found.reason, gpu_idle_pct=found.gpu_idle_pct,
-        copies=found.copies[:count], devices=found.devices, processes=found.processes,
-        truncated=len(found.kernels) > count,
+        copies=found.copies[:PROFILE_ROWS], devices=found.devices, processes=found.processes[:PROCESSES_SHOWN],
+        truncated=len(found.kernels) > PROFILE_ROWS or len(found.processes) > PROCESSES_SHOWN,
         waited_for_gpu_s=ran.waited_for_gpu_s,
         warnings=(*found.warnings, *profiler_runs.warnings(session, tool, finished)),
     )
@@ -112,7 +112,8 @@ def top_kernels(
         tool=found.tool, form=found.form, report=str(file), kernels=_cut(found.kernels, count),
         n_kernels_total=len(found.kernels), n_launches=found.n_launches, total_gpu_time_ns=_nanoseconds(found),
         reason=found.reason, gpu_idle_pct=found.gpu_idle_pct, copies=found.copies[:count], devices=found.devices,
-        processes=found.processes, truncated=len(found.kernels) > count, warnings=found.warnings,
+        processes=found.processes[:PROCESSES_SHOWN],
+        truncated=len(found.kernels) > count or len(found.processes) > PROCESSES_SHOWN, warnings=found.warnings,
     )
 
 
