@@ -1,11 +1,11 @@
 """What the card, the profilers and the SASS say of the examples, by the product's own tools, held against each other.
 
-    python benchmarks/evidence.py --out DIR [--nsys-libs FOLDER] [--reports FOLDER] [--limit-s 145] [--only STEP …]
+    python benchmarks/evidence.py --out DIR [--nsys-libs FOLDER] [--reports FOLDER] [--limit-s 140] [--only STEP …]
 
-On a card. Of examples/01 to 03: verify, torch_trace, ncu (basic, and full with its sources, of both sides), nsys, disasm,
-explain and the difference from the baseline's report; of two planted kernels (one that spills, one with a matrix product):
-ncu and disasm. FOLDER of --nsys-libs holds libdw.so.1 and libelf.so.1, as from Debian's libdw1 and libelf1 unpacked, where
-nsys's importer misses them. A step that --limit-s leaves no time for is named, not run.
+On a card. Of examples/01 to 03: verify, torch_trace, ncu (full, with its sources, of both sides; of the first basic, too),
+nsys, disasm, explain and the difference from the baseline's report; of two planted kernels (one that spills, one with a
+matrix product): ncu and disasm. FOLDER of --nsys-libs holds libdw.so.1 and libelf.so.1, as from Debian's libdw1 and libelf1
+unpacked, where nsys's importer misses them. A step that --limit-s leaves no time for is named, not run.
 
 DIR/evidence.json holds every answer's facts and every check, DIR/evidence.md the tables, DIR/raw each tool's whole answer
 and nvidia-smi's words, with this machine's own paths and the card's serial words left out. Exit status 1: a check failed.
@@ -43,6 +43,7 @@ from hotkernel.session import Session
 from hotkernel.tools import disassembly, gpu, kernels, speed
 
 EXAMPLES = {"rmsnorm": "01_rmsnorm", "softmax": "02_softmax", "gemv": "03_gemv"}
+BASIC_TOO = "rmsnorm"
 PLANTED = ROOT / "tests" / "fixtures" / "sass" / "gpu_kernels.py"
 PLANTED_NAMES = ("spilling_kernel", "dot_kernel")
 SMI = {
@@ -51,7 +52,8 @@ SMI = {
                              "clocks.max.sm,clocks.max.memory,clocks.sm,temperature.gpu,mig.mode.current,ecc.mode.current"],
 }
 BLOCKS_BY_REGISTERS = "launch__occupancy_limit_registers"
-SECONDS = {"verify": 12, "trace": 9, "ncu": 14, "nsys": 14, "ncu_full": 16, "baseline_full": 16, "planted": 20}  # about
+SECONDS = {"verify": 8, "trace": 7, "ncu": 9, "nsys": 10, "ncu_full": 11, "baseline_full": 12, "planted": 14}  # about
+LAUNCHES = {"ncu": 10, "ncu_full": 3, "baseline_full": 10}  # a full launch is replayed 38 times; an eager call has many
 STEP_TIMEOUT_S = 75.0
 
 
@@ -64,6 +66,7 @@ class Run:
         self.said: dict[str, dict[str, Any]] = {}  # example -> step -> answer
         self.answers: dict[str, dict[str, Any]] = {}  # step -> seconds, characters, or what went wrong
         self.left_out: list[str] = []
+        self.reports: dict[tuple[str, str], str] = {}  # example, step -> the .ncu-rep
         environment = {**os.environ, "HOTKERNEL_STATE_DIR": str(work / "state"), "TRITON_CACHE_DIR": str(work / "triton")}
         environment["HOTKERNEL_PYTHON"] = environment.get("HOTKERNEL_PYTHON") or sys.executable
         if options.nsys_libs:
@@ -139,18 +142,18 @@ class Run:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Everything, in an order that has the first example whole before the others begin."""
+    """Everything, what is held against each other first."""
     options = arguments(argv)
     with tempfile.TemporaryDirectory(prefix="hotkernel-evidence-", ignore_cleanup_errors=True) as folder:
         run = Run(options, Path(folder).resolve())
         of_machine(run)
-        judged(run, "rmsnorm")
-        whole(run, "rmsnorm")
-        planted(run)
-        for name in ("softmax", "gemv"):
+        for name in EXAMPLES:
             judged(run, name)
-        for name in ("softmax", "gemv"):
-            whole(run, name)
+        planted(run)
+        for name in EXAMPLES:
+            nsys(run, name)
+        for name in EXAMPLES:
+            explained(run, name)
         run.session.nursery.close()
         run.write()
         found = run.found()
@@ -165,7 +168,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for evidence.json, evidence.md and raw/")
     parser.add_argument("--nsys-libs", type=Path, help="folder with libdw.so.1 and libelf.so.1 for nsys's importer")
     parser.add_argument("--reports", type=Path, help="folder to keep the .ncu-rep and .nsys-rep in (default: they go)")
-    parser.add_argument("--limit-s", type=float, default=145.0, help="seconds; steps that do not fit are left out")
+    parser.add_argument("--limit-s", type=float, default=140.0, help="seconds; steps that do not fit are left out")
     parser.add_argument("--only", nargs="*", help="steps to run: rmsnorm, rmsnorm.verify, nsys …")
     options = parser.parse_args(argv)
     if options.nsys_libs and not any(options.nsys_libs.rglob("libdw.so.1")):
@@ -192,17 +195,16 @@ def judged(run: Run, name: str) -> None:
                                                   timeout=STEP_TIMEOUT_S), SECONDS["verify"])
     run.step(name, "trace", lambda: kernels.torch_trace(run.session, candidate, cwd=folder,
                                                         timeout=STEP_TIMEOUT_S), SECONDS["trace"])
-    report = profiled(run, name, "ncu", candidate)
-    if report:
-        run.said[name]["limits"] = limits(run, report)
+    if name == BASIC_TOO:
+        profiled(run, name, "ncu", candidate)
+    profiled(run, name, "ncu_full", candidate, "full")
     run.step(name, "disasm", lambda: disassembly.disasm(run.session, "triton-cache", kernel=f"{name}_kernel"))
 
 
-def whole(run: Run, name: str) -> None:
-    """What takes longer: nsys, and full reports of both sides, explained and held against each other."""
-    nsys(run, name)
-    after = profiled(run, name, "ncu_full", f"{name}_candidate.py", "full")
+def explained(run: Run, name: str) -> None:
+    """The candidate's full report, its hottest lines, and what changed from the baseline's."""
     before = profiled(run, name, "baseline_full", f"{name}_baseline.py", "full")
+    after = run.reports.get((name, "ncu_full"))
     if after:
         run.step(name, "explain", lambda: disassembly.explain(run.session, after, against=before or ""))
         run.step(name, "top_kernels", lambda: kernels.top_kernels(run.session, after))
@@ -211,8 +213,6 @@ def whole(run: Run, name: str) -> None:
 def planted(run: Run) -> None:
     """The kernel that spills and the one with a matrix product: one report, and the SASS of each."""
     report = profiled(run, "planted", "ncu", PLANTED.name, "full", ["spill", "1"], "spilling|dot")
-    if report:
-        run.said["planted"]["limits"] = limits(run, report)
     for kernel in PLANTED_NAMES:
         run.step("planted", f"disasm_{kernel}",
                  lambda kernel=kernel: disassembly.disasm(run.session, "triton-cache", kernel=kernel))
@@ -223,12 +223,17 @@ def planted(run: Run) -> None:
 
 def profiled(run: Run, name: str, step: str, script: str, metric_set: str = "", args: list[str] | None = None,
              regex: str = "") -> str | None:
-    """A report of ncu by the product's own `profile`: the target's ten calls, or as many launches of a full one."""
+    """A report of ncu by the product's own `profile`, and of it what limits the blocks on a multiprocessor."""
     ran = run.step(name, step, lambda: kernels.profile(
         run.session, ["python", script, *(args or [])], tool="ncu", out_dir=str(_reports(run)), cwd=EXAMPLES.get(name, ""),
-        timeout=STEP_TIMEOUT_S, ncu_set=metric_set, ncu_kernel_regex=regex, ncu_launch_count=2 if step == "ncu_full" else 10,
+        timeout=STEP_TIMEOUT_S, ncu_set=metric_set, ncu_kernel_regex=regex, ncu_launch_count=LAUNCHES[step],
     ), SECONDS["planted" if name == "planted" else step])
-    return ran.report if ran else None
+    if not ran:
+        return None
+    run.reports[name, step] = ran.report
+    if step != "baseline_full":
+        run.said[name]["limits"] = limits(run, ran.report)
+    return ran.report
 
 
 def nsys(run: Run, name: str) -> None:
@@ -252,6 +257,8 @@ def nsys(run: Run, name: str) -> None:
 
 def limits(run: Run, report: str) -> dict[str, float]:
     """Blocks that a multiprocessor holds as far as registers go, by ncu's own metric, a second reading of its report."""
+    if not reports.has_ncu_report():
+        return {}
     actions = reports.ncu_actions(run.session.job, Path(report), [BLOCKS_BY_REGISTERS])
     return {each["function"]: each["metrics"][BLOCKS_BY_REGISTERS][0] for each in actions
             if BLOCKS_BY_REGISTERS in each["metrics"]}

@@ -84,8 +84,14 @@ def as_rows(checks: Sequence[Check]) -> list[dict[str, Any]]:
 
 
 def _rows(said: Answers) -> dict[str, list[dict[str, Any]]]:
-    places = {"torch_trace": ("trace", "kernels"), "nsys": ("nsys", "top"), "ncu": ("ncu", "top")}
-    return {tool: said[step][key] for tool, (step, key) in places.items() if step in said and said[step][key]}
+    found = {"torch_trace": said.get("trace", {}).get("kernels"), "nsys": said.get("nsys", {}).get("top"),
+             "ncu": (_ncu(said) or {}).get("top")}
+    return {tool: rows for tool, rows in found.items() if rows}
+
+
+def _ncu(said: Answers) -> Any:
+    """The basic profile, else the full one, which holds all of it."""
+    return said.get("ncu") or said.get("ncu_full")
 
 
 def _row(report: Any, kernel: str) -> dict[str, Any] | None:
@@ -118,9 +124,9 @@ def _times(name: str, said: Answers) -> Iterator[Check]:
 
 def _code(name: str, said: Answers) -> Iterator[Check]:
     code = said.get("disasm")
-    row = _row(said.get("ncu"), code["kernels"][0]["name"]) if code else None
+    row = _row(_ncu(said), code["kernels"][0]["name"]) if code else None
     if not code or not row:
-        yield Check(name, "disasm and ncu saw the same kernel", None if not code or "ncu" not in said else False, "")
+        yield Check(name, "disasm and ncu saw the same kernel", None if not code or not _ncu(said) else False, "")
         return
     yield from _registers_and_spills(name, code["kernels"][0], row, said.get("limits", {}).get(row["short_name"]))
 
@@ -160,7 +166,7 @@ def _explained(name: str, said: Answers) -> Iterator[Check]:
     yield Check(name, claim, told, f"line {first['line']}: {first['stalls'][0]['reason']}" if first and told else "")
     ncu = times_us(said).get("ncu")
     full = explained["figures"]["duration_us"]
-    if ncu and full:
+    if "ncu" in said and ncu and full:
         yield Check(name, f"the full report's duration is within {NCU_SHARE:.0%} of the basic one's",
                     abs(full / ncu - 1) <= NCU_SHARE, f"{full:.2f} and {ncu:.2f} us")
     changed = explained["difference"]

@@ -97,6 +97,13 @@ def test_a_call_of_several_kernels_is_not_held_against_verifys_time_of_all(recor
     assert "2 kernels" in check.seen
 
 
+def test_a_full_profile_stands_in_for_a_basic_one(recorded):
+    said = {("ncu_full" if step == "ncu" else step): answer for step, answer in recorded.items()}
+
+    assert failed(said) == []
+    assert evidence_checks.times_us(said)["ncu"] == 31.968
+
+
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The recorded kernels that spill and multiply, under the names of the planted ones."""

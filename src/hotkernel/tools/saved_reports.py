@@ -62,7 +62,8 @@ def read_ncu_report(session: Session, file: Path) -> Findings:
         program = programs.find("ncu", session.environment)
     except ToolError:
         raise ToolError(f"nothing here can read {file.name}", fix=reports.NCU_REPORT_FIX) from None
-    finished = session.job.run(ncu.import_command(str(program), str(file)), timeout_s=EXPORT_TIMEOUT_S)
+    finished = session.job.run(ncu.import_command(str(program), str(file)), timeout_s=EXPORT_TIMEOUT_S,
+                               env=session.environment)
     found = ncu_pages.parse(finished.stdout) if finished.ok else None
     if found is None:
         raise ToolError(f"ncu could not import {file.name}", fix="use an ncu at least as new as the report's",
@@ -72,7 +73,8 @@ def read_ncu_report(session: Session, file: Path) -> Findings:
 
 def export(session: Session, program: Path, file: Path, output: Path) -> Path:
     """Turn an nsys report into a database at `output`."""
-    finished = session.job.run(nsys.export_command(str(program), str(file), str(output)), timeout_s=EXPORT_TIMEOUT_S)
+    finished = session.job.run(nsys.export_command(str(program), str(file), str(output)), timeout_s=EXPORT_TIMEOUT_S,
+                               env=session.environment)
     if not finished.ok or not output.is_file():
         raise ToolError(f"nsys could not export {file.name}", fix="use an nsys at least as new as the report's",
                         detail=nsys.said_tail(finished.stderr + finished.stdout))
