@@ -212,6 +212,16 @@ def test_a_report_of_many_processes_names_the_first_and_says_that_there_are_more
     assert [process.pid for process in found.processes] == list(range(500, 520))
 
 
+def test_a_raw_stream_of_nsys_is_no_report_and_the_answer_says_what_makes_it_one(tmp_path):
+    (tmp_path / "a.qdstrm").write_bytes(b"\x00\x01 stream \x00" * 100)
+
+    with pytest.raises(ToolError, match="raw stream, no report yet") as refused:
+        kernels.top_kernels(Session(root=tmp_path, environment={"PATH": ""}), "a.qdstrm")
+
+    assert "libdw1 libelf1" in refused.value.fix
+    assert f"QdstrmImporter -i {tmp_path / 'a.qdstrm'}" in refused.value.fix
+
+
 def test_a_missing_report_is_refused_in_a_sentence():
     with pytest.raises(ToolError, match="no such file"):
         top("missing.csv")
