@@ -1,7 +1,7 @@
-/* A stand-in for libnvidia-ml.so.1 with one card, an idle H200 (numbers: nvidia-smi -q, driver 580.159.04).
+/* A stand-in for libnvidia-ml.so.1 with one card, an idle H200 (numbers: nvidia-smi -q, driver 580.159.04), or STUB_CARDS of them.
  *
  * STUB_REFUSE="nvmlDeviceGetName=3,nvmlInitWithFlags=9" makes those calls answer that error instead;
- * STUB_NAME, STUB_DRIVER, STUB_CORES, STUB_CAPABILITY ("9.0"), STUB_REASONS, STUB_PIDS ("12,13"), STUB_MIG ("1") change what it says. */
+ * STUB_NAME ("first;second"), STUB_LOST (the index of a card that fell off the bus), STUB_DRIVER, STUB_CORES, STUB_CAPABILITY ("9.0"), STUB_REASONS, STUB_PIDS ("12,13"), STUB_MIG ("1") change what it says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,15 @@ static int refused(const char *name) {
 }
 static const char *said(const char *variable, const char *usual) { const char *v = getenv(variable); return v ? v : usual; }
 static unsigned number(const char *variable, unsigned usual) { const char *v = getenv(variable); return v ? strtoul(v, 0, 0) : usual; }
-static int whole_card(device d) { return d == (device)1; }
+/* Handles: 1 the first card, 2 its MIG slice, 16 + index the others. */
+static int whole_card(device d) { return d != (device)2; }
+static unsigned index_of(device d) { return (size_t)d >= 16 ? (unsigned)((size_t)d - 16) : 0; }
+static const char *name_of(device d, char *text, unsigned size) {
+    const char *at = said("STUB_NAME", "NVIDIA H200"), *next;
+    for (unsigned i = index_of(d); i && (next = strchr(at, ';')); i--) at = next + 1;
+    snprintf(text, size, "%.*s", (int)strcspn(at, ";"), at);
+    return text;
+}
 
 #define CALL(name, signature, body) int name signature { int error = refused(#name); if (error) return error; body; return 0; }
 
@@ -36,13 +44,15 @@ CALL(nvmlSystemGetDriverVersion, (char *text, unsigned size), snprintf(text, siz
 CALL(nvmlSystemGetCudaDriverVersion_v2, (int *version), *version = 13000)
 CALL(nvmlSystemGetProcessName, (unsigned pid, char *text, unsigned size), snprintf(text, size, "/usr/bin/python%u", pid))
 CALL(nvmlDeviceGetCount_v2, (unsigned *count), *count = number("STUB_CARDS", 1))
-CALL(nvmlDeviceGetHandleByIndex_v2, (unsigned index, device *d), (void)index; *d = (device)1)
+CALL(nvmlDeviceGetHandleByIndex_v2, (unsigned index, device *d),
+     if (index == number("STUB_LOST", ~0U)) return 15; *d = (device)(size_t)(index ? 16 + index : 1))
 CALL(nvmlDeviceGetHandleByUUID, (const char *uuid, device *d),
      if (strcmp(uuid, "GPU-fcdd3975-a188-f16e-478e-b9068b3bcdc7")) return 6; *d = (device)1)
 CALL(nvmlDeviceGetName, (device d, char *text, unsigned size),
-     snprintf(text, size, "%s", whole_card(d) ? said("STUB_NAME", "NVIDIA H200") : "NVIDIA H200 MIG 1g.18gb"))
+     if (whole_card(d)) name_of(d, text, size); else snprintf(text, size, "NVIDIA H200 MIG 1g.18gb"))
 CALL(nvmlDeviceGetUUID, (device d, char *text, unsigned size),
-     snprintf(text, size, "%s", whole_card(d) ? "GPU-fcdd3975-a188-f16e-478e-b9068b3bcdc7" : "MIG-11111111-2222-3333-4444-555555555555"))
+     if (index_of(d)) snprintf(text, size, "GPU-0000000%u-a188-f16e-478e-b9068b3bcdc7", index_of(d) % 10);
+     else snprintf(text, size, "%s", whole_card(d) ? "GPU-fcdd3975-a188-f16e-478e-b9068b3bcdc7" : "MIG-11111111-2222-3333-4444-555555555555"))
 CALL(nvmlDeviceGetPciInfo_v3, (device d, pci *p), (void)d; memset(p, 0, sizeof *p); strcpy(p->bus_id, "00000000:00:06.0"))
 CALL(nvmlDeviceGetCudaComputeCapability, (device d, int *major, int *minor), (void)d;
      sscanf(said("STUB_CAPABILITY", "9.0"), "%d.%d", major, minor))

@@ -102,6 +102,37 @@ def test_a_hidden_card_is_shown_as_hidden_and_is_not_the_first_here(tmp_path):
     assert "CUDA_VISIBLE_DEVICES hides every card" in error["error"]
 
 
+SEVERAL = {"STUB_CARDS": "3", "STUB_NAME": "NVIDIA H200;NVIDIA GeForce RTX 4090 Laptop GPU;NVIDIA GeForce RTX 4090"}
+
+
+def test_of_several_cards_each_has_its_own_name_and_peaks(tmp_path):
+    gpus = answer("tools.gpu_info(session)", tmp_path, **SEVERAL)["gpus"]
+
+    assert [gpu["peaks"]["key"] for gpu in gpus] == ["h200sxm", "", "rtx4090"]
+    assert [gpu["peaks"]["worked_out"] for gpu in gpus] == [False, True, False]
+    assert len({gpu["uuid"] for gpu in gpus}) == 3
+    assert [gpu["visible"] for gpu in gpus] == [True, True, True]
+
+
+def test_which_of_several_cards_is_meant_is_the_first_visible_or_the_one_that_is_named(tmp_path):
+    first = answer("tools.roofline(session)", tmp_path, **SEVERAL)
+    third = answer("tools.roofline(session, gpu='2')", tmp_path, **SEVERAL)
+    shown = answer("tools.roofline(session)", tmp_path, **SEVERAL, CUDA_VISIBLE_DEVICES="1")
+    hidden = answer("tools.roofline(session, gpu='0')", tmp_path, **SEVERAL, CUDA_VISIBLE_DEVICES="1")
+
+    assert [each["key"] for each in (first, third, shown)] == ["h200sxm", "rtx4090", ""]
+    assert shown["gpu"] == "NVIDIA GeForce RTX 4090 Laptop GPU"
+    assert "no card 0 is here" in hidden["error"]
+
+
+def test_a_card_that_fell_off_the_bus_does_not_hide_the_others(tmp_path):
+    gpus = answer("tools.gpu_info(session)", tmp_path, **SEVERAL, STUB_LOST="1")["gpus"]
+
+    assert [gpu["name"] for gpu in gpus] == ["NVIDIA H200", None, "NVIDIA GeForce RTX 4090"]
+    assert gpus[1]["warnings"]
+    assert gpus[1]["peaks"] is None
+
+
 def test_a_driver_that_lists_no_processes_is_a_warning(tmp_path):
     info = answer("tools.gpu_info(session)", tmp_path, STUB_REFUSE="nvmlDeviceGetComputeRunningProcesses_v3=3")
 
