@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from hotkernel.errors import ToolError
 from hotkernel.machine import reports
 from hotkernel.records.files import write_whole
 from hotkernel.schema.plain import to_plain
+from hotkernel.schema.profile import TopKernels
 from hotkernel.session import Session
 from hotkernel.tools import disassembly, gpu, kernels, speed
 
@@ -92,6 +94,9 @@ class Run:
             told = {"error": error.message, "fix": error.fix, "detail": error.detail[-2000:]}
             self._keep(name, told, began, error=error.message)
             return None
+        except Exception as error:  # noqa: BLE001 - a tool's bug must not cost what the others see on a lent card
+            self._keep(name, {"error": repr(error), "traceback": traceback.format_exc()}, began, error=repr(error))
+            return None
         plain = to_plain(answer)
         self.said.setdefault(subject, {})[step] = plain
         self._keep(name, plain, began)
@@ -115,7 +120,7 @@ class Run:
         """Both files, anew, so that a run that is stopped has said what it saw."""
         found = self.found()
         write_whole(self.out / "evidence.json", (self.cleaned(json.dumps(found, indent=1)) + "\n").encode("utf-8"))
-        write_whole(self.out / "evidence.md", self.cleaned("\n".join(as_markdown(found)) + "\n").encode("utf-8"))
+        write_whole(self.out / "evidence.md", self.cleaned("\n".join(checks.as_markdown(found)) + "\n").encode("utf-8"))
 
     def found(self) -> dict[str, Any]:
         """What was seen so far, and what of it agrees."""
@@ -142,24 +147,31 @@ class Run:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Everything, what is held against each other first."""
+    """One run; 1 where a check failed."""
     options = arguments(argv)
     with tempfile.TemporaryDirectory(prefix="hotkernel-evidence-", ignore_cleanup_errors=True) as folder:
         run = Run(options, Path(folder).resolve())
-        of_machine(run)
-        for name in EXAMPLES:
-            judged(run, name)
-        planted(run)
-        for name in EXAMPLES:
-            nsys(run, name)
-        for name in EXAMPLES:
-            explained(run, name)
-        run.session.nursery.close()
+        try:
+            everything(run)
+        finally:
+            run.session.nursery.close()
         run.write()
         found = run.found()
     print(f"{found['seconds']} s; " + "; ".join(f"{row['subject']}: {row['claim']}: {row['seen']}"
                                                 for row in found["checks"] if row["holds"] is False))
     return 1 if any(row["holds"] is False for row in found["checks"]) else 0
+
+
+def everything(run: Run) -> None:
+    """What is held against each other first, what takes longest last."""
+    of_machine(run)
+    for name in EXAMPLES:
+        judged(run, name)
+    planted(run)
+    for name in EXAMPLES:
+        nsys(run, name)
+    for name in EXAMPLES:
+        explained(run, name)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -231,8 +243,8 @@ def profiled(run: Run, name: str, step: str, script: str, metric_set: str = "", 
     if not ran:
         return None
     run.reports[name, step] = ran.report
-    if step != "baseline_full":
-        run.said[name]["limits"] = limits(run, ran.report)
+    if step != "baseline_full" and reports.has_ncu_report():
+        run.step(name, "limits", lambda: limits(run, ran.report))
     return ran.report
 
 
@@ -248,47 +260,27 @@ def nsys(run: Run, name: str) -> None:
     if importer is None:
         return
     libraries = os.pathsep.join([str(importer.parent), run.session.environment["LD_LIBRARY_PATH"]])
-    run.session.job.run([importer, "-i", streams[-1]], timeout_s=STEP_TIMEOUT_S,
-                        env={**run.session.environment, "LD_LIBRARY_PATH": libraries})
-    found = run.step(name, "nsys_imported", lambda: kernels.top_kernels(run.session, str(streams[-1].with_suffix(".nsys-rep"))))
-    if found:
+
+    def imported() -> TopKernels:
+        run.session.job.run([importer, "-i", streams[-1]], timeout_s=STEP_TIMEOUT_S,
+                            env={**run.session.environment, "LD_LIBRARY_PATH": libraries})
+        return kernels.top_kernels(run.session, str(streams[-1].with_suffix(".nsys-rep")))
+
+    if found := run.step(name, "nsys_imported", imported):
         run.said[name]["nsys"] = {**run.said[name]["nsys_imported"], "top": to_plain(found.kernels)}
 
 
 def limits(run: Run, report: str) -> dict[str, float]:
     """Blocks that a multiprocessor holds as far as registers go, by ncu's own metric, a second reading of its report."""
-    if not reports.has_ncu_report():
-        return {}
     actions = reports.ncu_actions(run.session.job, Path(report), [BLOCKS_BY_REGISTERS])
     return {each["function"]: each["metrics"][BLOCKS_BY_REGISTERS][0] for each in actions
             if BLOCKS_BY_REGISTERS in each["metrics"]}
-
-
-def as_markdown(found: dict[str, Any]) -> list[str]:
-    """The page: the machine, times side by side, every check, and what did not run."""
-    machine = ", ".join(f"{key} {value}" for key, value in found["machine"].items() if value is not None)
-    tools = ("verify", "torch_trace", "nsys", "ncu")
-    lines = ["# Evidence", "", f"{found['at']}; {machine}.", "Made by `benchmarks/evidence.py`; whole answers are in `raw/`.", "",
-             "Microseconds of one call of the candidate's kernel:", "", "| example | " + " | ".join(tools) + " |",
-             "|---|" + "---|" * len(tools)]
-    for name, times in found["times_us"].items():
-        lines.append(f"| {name} | " + " | ".join(f"{times[tool]:.2f}" if tool in times else "" for tool in tools) + " |")
-    lines += ["", "| subject | claim | | seen |", "|---|---|---|---|"]
-    lines += [f"| {row['subject']} | {row['claim']} | {row['word']} | {_cell(row['seen'])} |" for row in found["checks"]]
-    lines += ["", "| step | seconds | characters of JSON | |", "|---|---|---|---|"]
-    lines += [f"| {name} | {kept['seconds']} | {kept['characters']} | {_cell(kept.get('error', ''))} |"
-              for name, kept in found["steps"].items()]
-    return [*lines, "", *(f"Left out: {each}." for each in found["left_out"])]
 
 
 def _reports(run: Run) -> Path:
     folder: Path = run.options.reports.resolve() if run.options.reports else run.work / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 if __name__ == "__main__":

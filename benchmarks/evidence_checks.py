@@ -83,6 +83,23 @@ def as_rows(checks: Sequence[Check]) -> list[dict[str, Any]]:
     return [{**asdict(check), "word": check.word} for check in checks]
 
 
+def as_markdown(found: dict[str, Any]) -> list[str]:
+    """The page: the machine, times side by side, every check, and what did not run."""
+    machine = ", ".join(f"{key} {value}" for key, value in found["machine"].items() if value is not None)
+    tools = ("verify", "torch_trace", "nsys", "ncu")
+    lines = ["# Evidence", "", f"{found['at']}; {machine}.", "Made by `benchmarks/evidence.py`; whole answers are in `raw/`.", "",
+             "Microseconds of one call of the candidate's kernel:", "", "| example | " + " | ".join(tools) + " |",
+             "|---|" + "---|" * len(tools)]
+    for name, times in found["times_us"].items():
+        lines.append(f"| {name} | " + " | ".join(f"{times[tool]:.2f}" if tool in times else "" for tool in tools) + " |")
+    lines += ["", "| subject | claim | | seen |", "|---|---|---|---|"]
+    lines += [f"| {row['subject']} | {row['claim']} | {row['word']} | {_cell(row['seen'])} |" for row in found["checks"]]
+    lines += ["", "| step | seconds | characters of JSON | |", "|---|---|---|---|"]
+    lines += [f"| {name} | {kept['seconds']} | {kept['characters']} | {_cell(kept.get('error', ''))} |"
+              for name, kept in found["steps"].items()]
+    return [*lines, "", *(f"Left out: {each}." for each in found["left_out"])]
+
+
 def _rows(said: Answers) -> dict[str, list[dict[str, Any]]]:
     found = {"torch_trace": said.get("trace", {}).get("kernels"), "nsys": said.get("nsys", {}).get("top"),
              "ncu": (_ncu(said) or {}).get("top")}
@@ -172,3 +189,7 @@ def _explained(name: str, said: Answers) -> Iterator[Check]:
     changed = explained["difference"]
     yield Check(name, "the difference from the baseline's report is told in a sentence",
                 bool(changed["why"]) if changed else None, changed["why"] if changed else "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

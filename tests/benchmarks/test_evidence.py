@@ -160,7 +160,8 @@ def test_a_run_writes_its_page_and_every_answer_without_paths_of_the_machine(tmp
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "ncu").write_text(REPLAY.format(report=report), encoding="utf-8")
     (tmp_path / "bin" / "ncu").chmod(0o755)
-    steps = ["gpu_info", "rmsnorm.ncu", "rmsnorm.ncu_full", "rmsnorm.baseline_full", "rmsnorm.explain", "rmsnorm.top_kernels"]
+    of_rmsnorm = ("ncu", "ncu_full", "limits", "baseline_full", "explain", "top_kernels")
+    steps = ["gpu_info", *(f"rmsnorm.{step}" for step in of_rmsnorm)]
 
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--out", str(tmp_path / "out"), "--only", *steps], capture_output=True, text=True,
