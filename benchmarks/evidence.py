@@ -14,6 +14,7 @@ and nvidia-smi's words, with this machine's own paths and the card's serial word
 from __future__ import annotations
 
 import argparse
+import collections
 import datetime
 import json
 import os
@@ -157,8 +158,11 @@ def main(argv: list[str] | None = None) -> int:
             run.session.nursery.close()
         run.write()
         found = run.found()
-    print(f"{found['seconds']} s; " + "; ".join(f"{row['subject']}: {row['claim']}: {row['seen']}"
-                                                for row in found["checks"] if row["holds"] is False))
+    words = collections.Counter(row["word"] for row in found["checks"])
+    print(f"{found['seconds']} s; " + ", ".join(f"{count} {word}" for word, count in sorted(words.items())))
+    for row in found["checks"]:
+        if row["holds"] is False:
+            print(f"FAILED {row['subject']}: {row['claim']}: {row['seen']}")
     return 1 if any(row["holds"] is False for row in found["checks"]) else 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +12,10 @@ from typing import Any
 import pytest
 
 from hotkernel.errors import ToolError
-from hotkernel.machine import programs
 from hotkernel.schema.disassembly import Disassembly
 from hotkernel.session import Session
 from hotkernel.tools.disassembly import disasm, explain
+from hotkernel.tools.kernels import profile
 
 pytestmark = pytest.mark.gpu
 
@@ -107,20 +106,16 @@ def test_a_matrix_product_shows_tensor_core_instructions(kernels: ModuleType) ->
 
 
 def profiled(folder: Path, num_warps: int) -> Path:
-    """A report of the spilling kernel with so many warps; skipped where ncu may not count."""
-    report = folder / f"warps{num_warps}.ncu-rep"
+    """A full report of the spilling kernel with so many warps, by the product; skipped where ncu may not count."""
+    session = Session(root=folder, environment={**os.environ, "HOTKERNEL_PYTHON": sys.executable})
     try:
-        ncu = programs.find("ncu", os.environ)
+        ran = profile(session, ["python", str(KERNELS), "spill", str(num_warps)], tool="ncu", out_dir=f"warps{num_warps}",
+                      ncu_kernel_regex="spilling", ncu_launch_count=1, ncu_set="full")
     except ToolError as error:
-        pytest.skip(str(error))
-    done = subprocess.run(
-        [ncu, "--set", "full", "--import-source", "yes", "--clock-control", "none", "--kernel-name", "regex:spilling",
-         "--launch-count", "1", "--force-overwrite", "-o", report, sys.executable, KERNELS, "spill", str(num_warps)],
-        capture_output=True, text=True, timeout=300, check=False)
-    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
-        pytest.skip("this user may not read the counters")
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return report
+        if "ERR_NVGPUCTRPERM" in error.message or "not on this machine" in error.message:
+            pytest.skip(error.message)
+        raise
+    return Path(ran.report)
 
 
 def test_the_difference_of_two_profiles_says_that_the_spills_went(kernels: ModuleType, tmp_path: Path) -> None:
