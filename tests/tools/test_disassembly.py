@@ -507,3 +507,13 @@ def test_a_reader_that_aborts_on_a_report_costs_an_error_and_not_the_server(repo
 
     with pytest.raises(ToolError, match="NVIDIA's reader broke on it"):
         explain(session(report.parent), report.name)
+
+
+def test_a_reader_that_does_not_load_is_not_called_a_damaged_file(report: Path, tmp_path, monkeypatch) -> None:
+    (tmp_path / "ncu_report.py").write_text("raise ImportError('libc of another age')\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ToolError, match="does not load: libc of another age") as refused:
+        explain(session(report.parent), report.name)
+
+    assert "hotkernel[ncu]" in refused.value.fix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -57,8 +58,8 @@ def test_a_machine_with_torch_passes_what_a_verify_on_the_cpu_needs(report):
         assert checks[name].status is CheckStatus.OK, checks[name]
     assert "import takes" in checks["torch"].detail or "timed on the CPU" in checks["torch"].detail
     assert checks["read_process"].status in (CheckStatus.OK, CheckStatus.WARNING)
-    assert {"platform", "environment", "processor", "driver", "triton", "cuda_ipc", "confinement", "nsys", "ncu", "cuobjdump",
-            "nvdisasm"} <= checks.keys()
+    assert {"platform", "environment", "processor", "driver", "triton", "cuda_ipc", "confinement", "nsys", "ncu",
+            "ncu_report", "cuobjdump", "nvdisasm"} <= checks.keys()
 
 
 @NO_CARD
@@ -313,6 +314,20 @@ def test_a_profiler_that_is_missing_is_missed_only_where_there_is_a_card(tmp_pat
     missed = doctor_card.ncu_check(here, tmp_path, True, has_card=True)
     assert missed.status is CheckStatus.WARNING
     assert "Nsight Compute" in str(missed.fix)
+
+
+def test_nvidias_reader_of_reports_is_loaded_and_missed_where_it_does_not_load(tmp_path, monkeypatch):
+    pytest.importorskip("ncu_report")
+    here = session(tmp_path)
+    assert re.fullmatch(r"version \d+\.[\d.]+ loads", doctor_card.report_reader_check(here, has_card=True).detail)
+
+    (tmp_path / "ncu_report.py").write_text("raise ImportError('libc of another age')\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    missed = doctor_card.report_reader_check(here, has_card=True)
+    assert missed.status is CheckStatus.WARNING
+    assert "hotkernel[ncu]" in str(missed.fix)
+    assert doctor_card.report_reader_check(here, has_card=False).status is CheckStatus.SKIPPED
 
 
 @pytest.mark.parametrize("name", ["cuobjdump", "nvdisasm"])

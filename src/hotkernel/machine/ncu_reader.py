@@ -3,7 +3,7 @@
     python ncu_reader.py REPORT OUT.json METRIC…              every launch: names, metrics as [value, unit], rules
     python ncu_reader.py --launch N REPORT OUT.json METRIC…   that launch alone: its metrics, instructions and sources
 
-Exit status 3: no report, and the last line of standard error says why.
+Exit status 3: no report, 4: ncu_report does not load; the last line of standard error says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NO_REPORT = 3
+NO_REPORT, NO_READER = 3, 4
 SOURCE_LIMIT = 2_000_000  # characters of one imported source file
 _MAGIC = b"NVR\0"
 _SAMPLES = "smsp__pcsamp_sample_count"
@@ -30,8 +30,11 @@ _COUNTERS = {
 
 
 def main(argv: list[str]) -> int:
-    import ncu_report  # type: ignore[import-untyped, import-not-found, unused-ignore]
-
+    try:
+        import ncu_report  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        return NO_READER
     number = int(argv[1]) if argv[0] == "--launch" else None
     path, out, *wanted = argv if number is None else argv[2:]
     try:

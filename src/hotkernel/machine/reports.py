@@ -23,6 +23,7 @@ HEAD_BYTES = 65_536
 TEXT_LIMIT_BYTES = 200_000_000  # a raw page of 1,000 launches is some 60 MB
 CHUNK_CHARS = 1_000_000
 NCU_TIMEOUT_S = 300.0  # a report with its modules and a thousand launches has hundreds of megabytes
+PROBE_TIMEOUT_S = 60.0
 EVENT_LIMIT_CHARS = 16_000_000  # one event is never longer, stack and shapes included
 NCU_REPORT_FIX = "pip install 'hotkernel[ncu]' (NVIDIA's ncu-report), or put Nsight Compute's ncu on PATH"
 
@@ -76,6 +77,13 @@ def has_ncu_report() -> bool:
     return importlib.util.find_spec("ncu_report") is not None
 
 
+def ncu_report_version(job: Job) -> str | None:
+    """The version of NVIDIA's reader, asked of a process that loads it; None where it does not load."""
+    code = "import ncu_report, importlib.metadata as known; print(known.version('ncu-report'))"
+    finished = job.run([sys.executable, "-P", "-c", code], timeout_s=PROBE_TIMEOUT_S)
+    return finished.stdout.strip() if finished.ok else None
+
+
 def ncu_actions(job: Job, path: Path, wanted: Sequence[str]) -> list[dict[str, Any]]:
     """Every launch of a `.ncu-rep`: names, the wanted metrics as (value, unit), and its rules.
 
@@ -106,6 +114,8 @@ def _ncu_read(job: Job, path: Path, wanted: Sequence[str], *options: str) -> Any
             raise ToolError(f"{path.name} cannot be read as an ncu report: {finished.stderr.strip()[-300:]}",
                             fix="give the .ncu-rep that profile(tool=ncu) or `ncu -o` wrote, copy it again or profile "
                             "again; a newer report needs a newer ncu-report")
+        if finished.returncode == ncu_reader.NO_READER:
+            raise ToolError(f"NVIDIA's ncu-report does not load: {finished.stderr.strip()[-300:]}", fix=NCU_REPORT_FIX)
         if not finished.ok:
             raise ToolError(f"{path.name} cannot be read: NVIDIA's reader broke on it, so the file is damaged",
                             fix="copy it again, or profile again", detail=finished.tail())

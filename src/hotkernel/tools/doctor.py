@@ -74,6 +74,7 @@ def _checks(session: Session, scratch: Path) -> list[DoctorCheck]:
     on_card = any(check.name == "torch" and check.status is CheckStatus.OK for check in found) and bool(here)
     run("nsys", lambda: doctor_card.nsys_check(session, scratch, on_card, bool(here)))
     run("ncu", lambda: doctor_card.ncu_check(session, scratch, on_card, bool(here)))
+    run("ncu_report", lambda: doctor_card.report_reader_check(session, bool(here)))
     for name in ("cuobjdump", "nvdisasm"):
         run(name, lambda name=name: doctor_card.disassembler_check(session, name, scratch))  # type: ignore[misc]
     return found

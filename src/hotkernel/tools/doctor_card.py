@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from hotkernel.errors import ToolError
-from hotkernel.machine import driver, programs
+from hotkernel.machine import driver, programs, reports
 from hotkernel.profilers import nsys
 from hotkernel.records import calibrations
 from hotkernel.records.state import state_dir
@@ -122,6 +122,15 @@ def ncu_check(session: Session, scratch: Path, on_card: bool, has_card: bool) ->
     except ToolError as error:
         return DoctorCheck("ncu", CheckStatus.FAIL, f"{found}, version {version}: {error.message}", error.fix)
     return DoctorCheck("ncu", CheckStatus.OK, f"{found}, version {version}, read a kernel's counters")
+
+
+def report_reader_check(session: Session, has_card: bool) -> DoctorCheck:
+    """Whether NVIDIA's reader of ncu's reports loads: explain cannot do without it."""
+    version = reports.ncu_report_version(session.job)
+    if version is None:
+        said = "NVIDIA's ncu-report is not installed beside hotkernel: explain cannot read a .ncu-rep"
+        return _missing("ncu_report", ToolError(said, fix=reports.NCU_REPORT_FIX), has_card)
+    return DoctorCheck("ncu_report", CheckStatus.OK, f"version {version} loads")
 
 
 def disassembler_check(session: Session, name: str, scratch: Path) -> DoctorCheck:
