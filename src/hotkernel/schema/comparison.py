@@ -47,6 +47,8 @@ class CaseResult:
     samples: int  # of the candidate
     shapes: dict[str, list[int]]
     dtype: str | None
+    speedup_over_incumbent: float | None = None
+    incumbent_verdict: VerdictKind | None = None
     evidence: Evidence | None = None
 
 
