@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from hotkernel_contract.spec import FP8
 from hotkernel_contract.target import Target
 
 # By output dtype: relative error of one element, and absolute error as a share of its row's RMS. They allow what an
@@ -16,9 +17,9 @@ _BY_ELEMENT: Dict[torch.dtype, Tuple[float, float]] = {
     torch.float16: (4e-3, 4e-3),
     torch.float32: (1e-4, 1e-4),
     torch.float64: (1e-9, 1e-9),
-    torch.float8_e4m3fn: (0.14, 0.14),  # one step of its three bits of mantissa
-    torch.float8_e5m2: (0.28, 0.28),
 }
+_FP8 = {"float8_e4m3fn": (0.14, 0.14), "float8_e5m2": (0.28, 0.28)}  # one step of three and of two bits of mantissa
+_BY_ELEMENT.update({dtype: _FP8[name] for name, dtype in FP8.items()})
 MAX_ERROR_RATIO = 1.58  # between one rounding more and bf16 throughout: docs/decisions/0003 has the measurement
 # A sum of n terms in its own dtype, one after another, is about 0.2 sqrt(n) ulps off; an honest order is no worse than twice
 # that, and five times that at its worst element.

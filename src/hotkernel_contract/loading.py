@@ -16,7 +16,7 @@ from typing import Any, Callable, List, Optional
 
 import torch
 
-from hotkernel_contract.spec import FILE, TargetError
+from hotkernel_contract.spec import FILE, FP8, TargetError
 
 _NPY_DTYPES = {
     "<f8": torch.float64, "<f4": torch.float32, "<f2": torch.float16, "<i8": torch.int64, "<i4": torch.int32, "<i2": torch.int16,
@@ -25,8 +25,8 @@ _NPY_DTYPES = {
 _SAFE_DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
-    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
 }
+_SAFE_DTYPES.update({"F8_" + name[7:11].upper(): dtype for name, dtype in FP8.items()})
 
 
 def load_function(spec: str, beside: str = "") -> Callable[..., Any]:

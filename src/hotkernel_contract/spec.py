@@ -13,11 +13,11 @@ _DTYPES = {
     "bf16": torch.bfloat16, "bfloat16": torch.bfloat16, "fp16": torch.float16, "half": torch.float16,
     "float16": torch.float16, "fp32": torch.float32, "float": torch.float32, "float32": torch.float32,
     "fp64": torch.float64, "double": torch.float64, "float64": torch.float64,
-    "fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "float8_e4m3fn": torch.float8_e4m3fn,
-    "fp8_e5m2": torch.float8_e5m2, "float8_e5m2": torch.float8_e5m2,
     "int64": torch.int64, "long": torch.int64, "int32": torch.int32, "int": torch.int32, "int16": torch.int16,
     "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
 }
+FP8 = {name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)}  # torch 2.1
+_DTYPES.update({short: FP8[name] for name in FP8 for short in (name, "fp8_" + name[7:11])})
 # Draws beside the mixture (floats), uniform in the range (integers) and even odds (booleans), and what each is for.
 DRAWS: Dict[str, str] = {
     "perm": "a permutation along the last dimension: of 0 … n-1, or of n distinct numbers for floats",

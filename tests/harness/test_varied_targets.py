@@ -12,6 +12,7 @@ from varied_targets import VARIED, Varied
 from workers import Nest, start_zygote
 
 from hotkernel.errors import ToolError
+from hotkernel.harness.links import SideFault
 from hotkernel.harness.zygote import Zygote
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -63,11 +64,25 @@ def test_a_function_in_place_may_return_the_tensor_or_nothing(nest, body):
     ("x.add_(y)\ny.zero_()", "changed_input"),
     ("x.add_(y)\nx[0, 0] += 1", "wrong_values"),
     ("x[:8] += y[:8]", "wrong_values"),
+    ("x.add_(MEMO.setdefault(x.data_ptr(), y.clone()))", "wrong_values"),
+    ("Thread(target=lambda: (sleep(0.05), x.add_(y))).start()", "wrong_values"),
 ])
 def test_what_is_written_is_an_output_and_nothing_else_may_be(nest, body, rule):
     judged = Judged(nest, ADD.baseline())
 
-    assert judged.fault_of(ADD.candidate(body)).fault.rule == rule
+    head = "from threading import Thread\nfrom time import sleep\nMEMO = {}\n"
+    assert judged.fault_of(head + ADD.candidate(body)).fault.rule == rule
+
+
+def test_a_side_cannot_prepare_what_is_not_declared_static(nest):
+    judged = Judged(nest, SCALED.baseline())
+    prepared = SCALED.candidate("return torch.relu(x) * KEPT.setdefault('w', w.clone())")
+
+    assert judged.worker("def setup(**given):\n    raise SystemExit\n" + SCALED.candidate(SCALED.body)).setup_s is None
+    worker = judged.worker("KEPT = {}\n" + prepared)  # it has been called once, on an input that is nobody's secret
+    with pytest.raises(SideFault) as caught:
+        judged.run(worker)
+    assert caught.value.fault.rule == "wrong_values"
 
 
 def test_an_output_may_lie_in_the_calls_own_written_input_and_in_no_other_memory_of_inputs(nest):

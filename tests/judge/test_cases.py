@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from hotkernel.judge.cases import join
+from hotkernel.judge.cases import join, over_incumbent
 from hotkernel.schema.comparison import CaseResult
 from hotkernel.schema.verdict import VerdictKind
 
@@ -66,3 +67,20 @@ def test_a_case_that_was_not_measured_leaves_the_whole_open():
 
 def test_equal_cases_are_equivalent():
     assert join([case("a", UNKNOWN, 1.0, width=0.005), case("b", UNKNOWN, 1.001, width=0.005)]).equivalent is True
+
+
+def beside(name: str, verdict: VerdictKind | None, speedup: float | None) -> CaseResult:
+    return replace(case(name, FASTER, 2.0), incumbent_verdict=verdict, speedup_over_incumbent=speedup)
+
+
+@pytest.mark.parametrize(("kinds", "whole"), [
+    ((FASTER, UNKNOWN), FASTER), ((SLOWER, UNKNOWN), SLOWER), ((SLOWER, FASTER), UNKNOWN), ((UNKNOWN, UNKNOWN), UNKNOWN)])
+def test_over_the_best_so_far_cases_that_disagree_say_nothing(kinds, whole):
+    kind, speedup = over_incumbent([beside("a", kinds[0], 1.1), beside("b", kinds[1], 1.1)])
+
+    assert kind is whole
+    assert speedup == pytest.approx(1.1)
+
+
+def test_over_the_best_so_far_nothing_is_known_where_a_case_does_not_say():
+    assert over_incumbent([beside("a", FASTER, 1.1), beside("b", None, None)]) == (None, None)

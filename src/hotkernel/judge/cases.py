@@ -44,6 +44,16 @@ def join(cases: Sequence[CaseResult]) -> Verdict:
                    equivalent=None if interval is None else interval[0] >= 0.99 and interval[1] <= 1.01)
 
 
+def over_incumbent(cases: Sequence[CaseResult]) -> tuple[VerdictKind | None, float | None]:
+    """Against the best so far, over all cases: what it is called, and the geometric mean; None where a case does not say."""
+    speedups = [case.speedup_over_incumbent for case in cases if case.speedup_over_incumbent]
+    if len(speedups) < len(cases):
+        return None, None
+    kinds = {case.incumbent_verdict for case in cases} & {VerdictKind.FASTER, VerdictKind.SLOWER}
+    kind = kinds.pop() if len(kinds) == 1 else VerdictKind.INCONCLUSIVE
+    return kind, math.exp(math.fsum(map(math.log, speedups)) / len(cases))
+
+
 def _interval(cases: Sequence[CaseResult], speedup: float) -> tuple[float, float] | None:
     """99 %, of the geometric mean: the cases were measured one after the other, so their errors add as independent ones."""
     widths = []

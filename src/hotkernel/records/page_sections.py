@@ -10,7 +10,7 @@ from pathlib import Path
 from hotkernel.records import advice, entries, figures, sources
 from hotkernel.records.markdown import plain
 from hotkernel.records.store import Shelf
-from hotkernel.schema.comparison import Comparison
+from hotkernel.schema.comparison import CaseResult, Comparison
 from hotkernel.schema.explanation import Difference
 from hotkernel.schema.page import Diff, DiffLine, OldRow, Pairs, Row, Section, Why
 from hotkernel.schema.record import Advice, Logged, Record
@@ -150,6 +150,13 @@ def _details(logged: Logged, advised: Advice) -> Iterable[tuple[str, str]]:
             yield f"{side}, one call", f"{mean}{spread} (mean and standard deviation of {measured.n})"
     if found.speedup_over_incumbent is not None:
         yield "Against the best so far", figures.times(found.speedup_over_incumbent)
+    for case in found.cases:
+        yield f"Case {plain(case.case, 60)}", _case(case)
+    for name, took_ms in (found.baselines_ms or {}).items():
+        chosen = ", the one to beat" if name == found.baseline_name else ""
+        yield f"Baseline {plain(name, 60)}", f"about {figures.duration(took_ms)} a call{chosen}"
+    for side, setup_ms in (found.setup_ms or {}).items():
+        yield f"Set-up of the {plain(side, 20)}", f"{figures.duration(setup_ms)} once a process, in no other time"
     for check in found.checks:
         yield f"Outputs of the {check.side.value}", _checked(check)
     for number, each in enumerate(logged.confirmations, 1):
@@ -162,8 +169,18 @@ def _details(logged: Logged, advised: Advice) -> Iterable[tuple[str, str]]:
     yield "Id", plain(found.id, 64)
 
 
+def _case(case: CaseResult) -> str:
+    """One case of a target: its verdict, both times, its inputs."""
+    times = [figures.duration(ms) if ms is not None else figures.UNKNOWN for ms in (case.baseline_ms, case.candidate_ms)]
+    shapes = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in case.shapes.items())
+    return plain(f"{case.verdict.value}, {figures.short_speedup(case.speedup, case.interval_99)}; the baseline takes {times[0]}, "
+                 f"the candidate {times[1]}; {shapes} {(case.dtype or '').removeprefix('torch.')}", 400)
+
+
 def _checked(check: Check) -> str:
     said = f"{check.outputs:,} checked, {'all right' if check.ok else 'wrong'}"
+    if check.rounds:
+        said += f", and {sum(check.rounds.values())} on other inputs ({', '.join(check.rounds)})"
     return said + (f": {plain(check.detail, 300)}" if check.detail else "")
 
 

@@ -47,6 +47,9 @@ class CaseResult:
     samples: int  # of the candidate
     shapes: dict[str, list[int]]
     dtype: str | None
+    baseline_name: str | None = None  # of several, the fastest here
+    speedup_over_incumbent: float | None = None
+    incumbent_verdict: VerdictKind | None = None
     evidence: Evidence | None = None
 
 

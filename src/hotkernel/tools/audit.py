@@ -100,6 +100,11 @@ def _of_cases(found: Comparison, verdict: Verdict | None) -> Iterator[str]:
                 or not _all_same(proved.interval, case.interval_99):
             yield (f"case {case.case} says {case.verdict} ({_said(case.speedup)}), "
                    f"its evidence {proved.kind} ({_said(proved.speedup)})")
+        over_best = decide_over_incumbent(case.evidence) if case.speedup_over_incumbent is not None else None
+        if over_best and not _same(over_best.speedup, case.speedup_over_incumbent):
+            yield f"case {case.case} says {_said(case.speedup_over_incumbent)} over the best so far, its evidence something else"
+    if not _same(case_judge.over_incumbent(found.cases)[1], found.speedup_over_incumbent):
+        yield f"it says {_said(found.speedup_over_incumbent)} over the best so far, its cases something else"
     if verdict and (verdict.kind is not found.verdict or not _same(verdict.speedup, found.speedup)
                     or not _all_same(verdict.interval, found.interval_99)):
         yield f"it says {found.verdict} ({_said(found.speedup)}), its cases {verdict.kind} ({_said(verdict.speedup)})"

@@ -43,12 +43,14 @@ def joined(comparison_id: str, parts: Sequence[Comparison]) -> Comparison:
     """The comparison over all cases; it holds each one's verdict, times and evidence, so that it proves itself."""
     rows = tuple(map(_row, parts))
     verdict = case_judge.join(rows)
+    over_best, speedup_over_best = case_judge.over_incumbent(rows)
     first, last = parts[0], parts[-1]
     seconds = {name: math.fsum(part.seconds.get(name, 0.0) for part in parts) for name in first.seconds}
     return replace(
         first, id=comparison_id, case="", cases=rows, verdict=verdict.kind, reason=verdict.reason, rule=verdict.rule,
         speedup=verdict.speedup, interval_99=verdict.interval, equivalent=verdict.equivalent, smallest_effect_pct=None,
-        baseline=None, candidate=None, resolution_us=None, incumbent=None, speedup_over_incumbent=None, incumbent_verdict=None,
+        baseline=None, candidate=None, resolution_us=None, incumbent=None, speedup_over_incumbent=speedup_over_best,
+        incumbent_verdict=over_best, baselines_ms=None, baseline_name=_in_all(part.baseline_name for part in parts),
         call_ms=None, witness_ms=None, sustained_ms=None,
         setup_ms=None, floor_ms=None, ceiling_share_pct=None, roofline_inputs={}, shapes={}, dtype=None,
         checks=_checks(parts), gpu_after=last.gpu_after, timestamp=last.timestamp, evidence=None, seconds=seconds,
@@ -61,7 +63,14 @@ def _row(part: Comparison) -> CaseResult:
         case=part.case, id=part.id, verdict=part.verdict, reason=part.reason, rule=part.rule, speedup=part.speedup,
         interval_99=part.interval_99, baseline_ms=part.baseline.mean_ms if part.baseline else None,
         candidate_ms=part.candidate.mean_ms if part.candidate else None, samples=part.candidate.n if part.candidate else 0,
-        shapes=part.shapes, dtype=part.dtype, evidence=part.evidence)
+        shapes=part.shapes, dtype=part.dtype, evidence=part.evidence, baseline_name=part.baseline_name,
+        speedup_over_incumbent=part.speedup_over_incumbent, incumbent_verdict=part.incumbent_verdict)
+
+
+def _in_all(names: Iterable[str | None]) -> str | None:
+    """What all cases say; None where they differ."""
+    found = set(names)
+    return found.pop() if len(found) == 1 else None
 
 
 def _checks(parts: Sequence[Comparison]) -> tuple[Check, ...]:
