@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import torch
 
 from hotkernel_contract.call import COTANGENT, DIFFERENTIABLE, WEIGHT, Call
-from hotkernel_contract.spec import SLICE_GAP, Input, TargetError
+from hotkernel_contract.spec import ORDER, SLICE_GAP, Input, TargetError
 from hotkernel_contract.target import Target
 
 # How often a row is something else than normal. All of them are in every batch, and they are what is timed: a shortcut
@@ -68,13 +68,16 @@ def draw_floats(spec: Input, shape: Tuple[int, ...], generator: torch.Generator,
 
 
 def relaid(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same numbers, transposed or sliced in memory."""
+    """The same numbers, transposed, sliced or otherwise ordered in memory."""
     if layout == "transposed":
         return x.transpose(-1, -2).contiguous().transpose(-1, -2)
     if layout == "sliced":
         wide = torch.zeros(*x.shape[:-1], x.shape[-1] + SLICE_GAP, dtype=x.dtype, device=x.device)
         wide[..., :x.shape[-1]] = x
         return wide[..., :x.shape[-1]]
+    if layout.startswith(ORDER):
+        order = [int(digit) for digit in layout[len(ORDER):]]
+        return x.permute(order).contiguous().permute([order.index(at) for at in range(x.dim())])
     return x
 
 

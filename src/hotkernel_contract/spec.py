@@ -28,6 +28,7 @@ DRAWS: Dict[str, str] = {
 _NUMBERED = ("share", "lengths", "offsets")
 _OF_FLOATS, _OF_INTEGERS, _RANGELESS = ("positive", "unit"), ("lengths", "offsets"), ("perm", "onehot", "lengths", "offsets")
 LAYOUTS = ("transposed", "sliced")  # the last two dimensions swapped in memory; rows that are parts of longer ones
+ORDER = "order="  # order=0213: the dimensions as they follow each other in memory, the outermost first
 SLICE_GAP = 16  # elements between the rows of a sliced input: still aligned
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEAD = re.compile(r"(?P<shape>scalar|\d+(?:[x,*]\d+)*)(?::(?P<dtype>[A-Za-z0-9_]+)(?![\w=]))?"
@@ -101,6 +102,9 @@ class Input:
                               % (name, draw, self.value, self.shape[-1]))
         if draw == "perm" and dtype.is_floating_point and self.shape[-1] > 4 / torch.finfo(dtype).eps:
             raise TargetError("input %s: %s has no %d distinct numbers of one kind" % (name, dtype, self.shape[-1]))
+        order = self.layout[len(ORDER):] if self.layout.startswith(ORDER) else ""
+        if order and sorted(order) != [str(at) for at in range(len(self.shape))]:
+            raise TargetError("input %s: %s must name each of its %d dimensions once" % (name, self.layout, len(self.shape)))
         if self.layout and len(self.shape) < 2:
             raise TargetError("input %s: %s needs two dimensions" % (name, self.layout))
 
@@ -114,8 +118,8 @@ def _read_words(name: str, spec: str, words: Any) -> Tuple[str, Any, str]:
     draw, value, layout = "", None, ""
     for word in words:
         key, equals, number = word.partition("=")
-        if key in LAYOUTS and not equals and not layout:
-            layout = key
+        if ((key in LAYOUTS and not equals) or word.startswith(ORDER)) and not layout:
+            layout = word
         elif key in DRAWS and not draw and bool(equals) == (key in _NUMBERED):
             draw = key
             try:

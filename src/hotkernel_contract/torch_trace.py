@@ -28,17 +28,17 @@ def main(argv: list) -> int:
         import torch.profiler
     except ImportError as error:
         account["error"] = "torch cannot be imported: {}".format(error)
-        _write(account_path, account)
+        write(account_path, account)
         return 3
     account["torch"] = torch.__version__
     account["cuda"] = torch.cuda.is_available()
     sys.argv = [script, *argv[4:]]
-    profiler = _profiler(torch)
+    profiler = make_profiler(torch)
     try:
         profiler.start()
     except RuntimeError as error:
         account["error"] = "torch.profiler cannot start: {}".format(error)
-        _write(account_path, account)
+        write(account_path, account)
         return 3
     try:
         account["script_exit_code"], account["error"] = _run(script)
@@ -48,13 +48,13 @@ def main(argv: list) -> int:
     except RuntimeError as error:  # a CUDA error of the script's own shows up late, here
         account["error"] = account["error"] or "the GPU reported: {}".format(error)
     finally:
-        problem = _finish(profiler, trace_path)
+        problem = finish(profiler, trace_path)
         account["error"] = account["error"] or problem
-        _write(account_path, account)
+        write(account_path, account)
     return 0
 
 
-def _profiler(torch):
+def make_profiler(torch):
     activities = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
@@ -74,7 +74,7 @@ def _run(script: str) -> tuple:
     return 0, None
 
 
-def _finish(profiler, trace_path: str):
+def finish(profiler, trace_path: str):
     """Stop and write the trace; what went wrong, or None. A script that profiles itself may have stopped ours."""
     try:
         profiler.stop()
@@ -84,7 +84,7 @@ def _finish(profiler, trace_path: str):
     return None
 
 
-def _write(path: str, account: dict) -> None:
+def write(path: str, account: dict) -> None:
     partial = path + ".partial"
     with open(partial, "w", encoding="utf-8") as file:
         json.dump(account, file)

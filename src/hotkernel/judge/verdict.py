@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hotkernel.judge import doubts, samples, sequence, wording
 from hotkernel.judge.sequence import Estimate, Finding
-from hotkernel.schema.verdict import Evidence, Fault, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
+from hotkernel.schema.verdict import Evidence, Fault, Measurement, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
 
 FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
 CONFIRMATION_ALPHA = 0.01  # one-sided
@@ -133,9 +133,9 @@ def decide_scripts(
     speedup = baseline.mean_ms / candidate.mean_ms
     said = wording.difference(Estimate((), math.log(speedup), None))
     said = f"{said} by the scripts' own clocks (n={baseline.n} and {candidate.n})"
-    if baseline.std_ms is None or candidate.std_ms is None:
+    allowed_ms = allowed_difference_ms(baseline, candidate)
+    if allowed_ms is None:
         return Verdict(VerdictKind.INCONCLUSIVE, f"{said}: one run a side has no spread", speedup=speedup)
-    allowed_ms = 2 * math.sqrt(baseline.std_ms**2 / baseline.n + candidate.std_ms**2 / candidate.n)
     gained_ms = baseline.mean_ms - candidate.mean_ms
     smallest_pct = 100 * allowed_ms / baseline.mean_ms
     if abs(gained_ms) <= allowed_ms:
@@ -143,6 +143,13 @@ def decide_scripts(
         return Verdict(VerdictKind.INCONCLUSIVE, reason, speedup=speedup, smallest_effect_pct=smallest_pct)
     kind = VerdictKind.FASTER if gained_ms > 0 else VerdictKind.SLOWER
     return Verdict(kind, f"{said}: beyond twice the error of the difference", speedup=speedup)
+
+
+def allowed_difference_ms(baseline: Measurement, candidate: Measurement) -> float | None:
+    """Twice the error of the difference of two scripts' means; None where one of them ran once."""
+    if baseline.std_ms is None or candidate.std_ms is None:
+        return None
+    return 2 * math.sqrt(baseline.std_ms**2 / baseline.n + candidate.std_ms**2 / candidate.n)
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ _LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "runtime", "driver", "hip_ru
 
 
 @dataclass(frozen=True)
-class _Gpu:
+class Gpu:
     """A kernel, copy or fill on the card."""
 
     name: str
@@ -42,7 +42,7 @@ class _Gpu:
 
 
 @dataclass
-class _Ops:
+class Sums:
     """One row's sums."""
 
     calls: int = 0
@@ -51,12 +51,13 @@ class _Ops:
 
 
 @dataclass
-class _Collected:
+class Collected:
     """What one pass over the events keeps; what is alike is kept once, as a trace holds millions of long names."""
 
-    kernels: list[_Gpu] = field(default_factory=list)
-    copies: list[_Gpu] = field(default_factory=list)
-    ops: list[tuple[Any, float, float, tuple[str, tuple[str, ...]]]] = field(default_factory=list)  # start, length
+    kernels: list[Gpu] = field(default_factory=list)
+    copies: list[Gpu] = field(default_factory=list)
+    ops: list[tuple[Any, float, float, Any]] = field(default_factory=list)  # thread, start, length, key
+    marks: list[tuple[Any, float, float, Any]] = field(default_factory=list)  # ranges that asked for, likewise
     launches: dict[int, tuple[Any, float, bool]] = field(default_factory=dict)  # thread, time, of a graph
     targets: list[tuple[float, float]] = field(default_factory=list)
     negative: int = 0
@@ -74,8 +75,8 @@ class _Collected:
 
 def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, str | None]) -> Findings:
     """The findings of a trace; where it has the target's range, of what was launched inside it alone."""
-    seen = _collect(events)
-    inside = _Inside(seen)
+    seen = collect(events)
+    inside = Inside(seen)
     kernels = [one for one in seen.kernels if inside.holds_gpu(one)]
     copies = [one for one in seen.copies if inside.holds_gpu(one)]
     tally = Tally(unit_us=1.0)
@@ -94,17 +95,26 @@ def summarise(events: Iterable[Mapping[str, Any]], device_names: Mapping[int, st
     )
 
 
-def _collect(events: Iterable[Mapping[str, Any]]) -> _Collected:
-    seen = _Collected()
+def operator_key(event: Mapping[str, Any]) -> Any:
+    """An operator's name and its inputs' shapes: what makes a row."""
+    shapes = arguments_of(event).get("Input Dims") or arguments_of(event).get("Input dims") or []
+    known = tuple(str(shape).replace(" ", "") for shape in shapes if shape) if isinstance(shapes, list) else ()
+    return str(event.get("name")), known
+
+
+def collect(events: Iterable[Mapping[str, Any]], key_of: Callable[[Mapping[str, Any]], Any] = operator_key,
+            mark: str = "") -> Collected:
+    """What one pass over the events keeps; `key_of` an operator says which row it is in, `mark` begins a range's name."""
+    seen = Collected()
     for event in events:
         kind = event.get("cat")
         kind = kind.lower() if isinstance(kind, str) else ""  # `Kernel` in 2021, `kernel` since
         if kind in _KERNEL or kind in _COPY:
             _collect_gpu(seen, event, kind)
         elif kind in _CPU_OP and event.get("ph", "X") == "X":
-            _collect_op(seen, event)
+            _collect_span(seen, event, seen.ops, key_of)
         elif kind in _LAUNCH:
-            correlation, start = _arguments(event).get("correlation"), _number(event.get("ts"))
+            correlation, start = arguments_of(event).get("correlation"), _number(event.get("ts"))
             if isinstance(correlation, int) and start is not None:
                 is_graph = "GraphLaunch" in str(event.get("name"))
                 seen.launches[correlation] = (seen.once(_thread(event)), start, is_graph)
@@ -112,10 +122,12 @@ def _collect(events: Iterable[Mapping[str, Any]]) -> _Collected:
             start, length = _number(event.get("ts")), _number(event.get("dur"))
             if start is not None and length is not None:
                 seen.targets.append((start, start + length))
+        elif mark and kind == "user_annotation" and str(event.get("name")).startswith(mark):
+            _collect_span(seen, event, seen.marks, lambda each: str(each.get("name")))
     return seen
 
 
-def _collect_gpu(seen: _Collected, event: Mapping[str, Any], kind: str) -> None:
+def _collect_gpu(seen: Collected, event: Mapping[str, Any], kind: str) -> None:
     start, length = _number(event.get("ts")), _number(event.get("dur"))
     if length is None:
         seen.untimed += 1
@@ -123,31 +135,28 @@ def _collect_gpu(seen: _Collected, event: Mapping[str, Any], kind: str) -> None:
     if length < 0:
         seen.negative += 1
         return
-    arguments = _arguments(event)
+    arguments = arguments_of(event)
     device = arguments.get("device", event.get("pid"))
-    one = _Gpu(
+    one = Gpu(
         seen.once(str(event.get("name") or kernel_names.UNNAMED)), start or 0.0, length, _whole(device),
         _whole(arguments.get("correlation")), seen.once_facts(_facts(arguments)), _whole(arguments.get("bytes")),
     )
     (seen.kernels if kind in _KERNEL else seen.copies).append(one)
 
 
-def _collect_op(seen: _Collected, event: Mapping[str, Any]) -> None:
+def _collect_span(seen: Collected, event: Mapping[str, Any], into: list[tuple[Any, float, float, Any]],
+                  key_of: Callable[[Mapping[str, Any]], Any]) -> None:
     start, length = _number(event.get("ts")), _number(event.get("dur"))
-    if start is None or length is None or length < 0:
-        return
-    shapes = _arguments(event).get("Input Dims") or _arguments(event).get("Input dims") or []
-    known = tuple(str(shape).replace(" ", "") for shape in shapes if shape) if isinstance(shapes, list) else ()
-    key = seen.once((str(event.get("name")), known))
-    seen.ops.append((seen.once(_thread(event)), start, length, key))
+    if start is not None and length is not None and length >= 0:
+        into.append((seen.once(_thread(event)), start, length, seen.once(key_of(event))))
 
 
-class _Inside:
+class Inside:
     """Whether something belongs to the target's own calls; everything does where no range was recorded."""
 
-    def __init__(self, seen: _Collected) -> None:
+    def __init__(self, seen: Collected) -> None:
         self._launches = seen.launches
-        self._spans = _merged(seen.targets)
+        self._spans = merged(seen.targets)
         self._starts = [start for start, _ in self._spans]
 
     def holds(self, time: float) -> bool:
@@ -156,13 +165,13 @@ class _Inside:
         at = bisect.bisect_right(self._starts, time) - 1
         return at >= 0 and time <= self._spans[at][1]
 
-    def holds_gpu(self, one: _Gpu) -> bool:
+    def holds_gpu(self, one: Gpu) -> bool:
         """By the time of its launch, as the card runs behind; by its own start where the launch is not known."""
         launch = self._launches.get(one.correlation) if one.correlation is not None else None
         return self.holds(launch[1] if launch else one.start)
 
 
-def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -172,25 +181,32 @@ def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return merged
 
 
-def _op_rows(seen: _Collected, inside: _Inside, kernels: Sequence[_Gpu]) -> tuple[OpRow, ...]:
+def _op_rows(seen: Collected, inside: Inside, kernels: Sequence[Gpu]) -> tuple[OpRow, ...]:
     """Operators by (name, shapes): inclusive CPU time, and the time of the kernels launched while they ran."""
+    sums, outermost_us = sum_spans(seen, inside, kernels, seen.ops)
+    kernel_us = sum(one.length for one in kernels)
+    rows = [_op_row(key, one, kernel_us, outermost_us) for key, one in sums.items()]
+    return tuple(sorted(rows, key=_op_weight))
+
+
+def sum_spans(seen: Collected, inside: Inside, kernels: Sequence[Gpu],
+              spans: Sequence[tuple[Any, float, float, Any]]) -> tuple[dict[Any, Sums], float]:
+    """Sums by key, of the kernels launched while a span was open too, and the time of the outermost spans."""
     launched: dict[Any, list[tuple[float, float]]] = defaultdict(list)
     for one in kernels:
         launch = seen.launches.get(one.correlation) if one.correlation is not None else None
         if launch:
             launched[launch[0]].append((launch[1], one.length))
-    sums: dict[tuple[str, tuple[str, ...]], _Ops] = defaultdict(_Ops)
-    threads: dict[Any, list[tuple[float, float, tuple[str, tuple[str, ...]]]]] = defaultdict(list)
-    for thread, start, length, key in seen.ops:
+    sums: dict[Any, Sums] = defaultdict(Sums)
+    threads: dict[Any, list[tuple[float, float, Any]]] = defaultdict(list)
+    for thread, start, length, key in spans:
         if inside.holds(start):
             threads[thread].append((start, length, key))
     outermost_us = 0.0
-    for thread, ops in threads.items():
-        _sum_thread(ops, sorted(launched.get(thread, [])), sums)
-        outermost_us += busy_length((start, start + length) for start, length, _ in ops)
-    kernel_us = sum(one.length for one in kernels)
-    rows = [_op_row(key, one, kernel_us, outermost_us) for key, one in sums.items()]
-    return tuple(sorted(rows, key=_op_weight))
+    for thread, own in threads.items():
+        _sum_thread(own, sorted(launched.get(thread, [])), sums)
+        outermost_us += busy_length((start, start + length) for start, length, _ in own)
+    return sums, outermost_us
 
 
 def _op_weight(row: OpRow) -> tuple[float, float, str, tuple[str, ...]]:
@@ -198,15 +214,14 @@ def _op_weight(row: OpRow) -> tuple[float, float, str, tuple[str, ...]]:
 
 
 def _sum_thread(
-    ops: list[tuple[float, float, tuple[str, tuple[str, ...]]]], launches: list[tuple[float, float]],
-    sums: dict[tuple[str, tuple[str, ...]], _Ops],
+    ops: list[tuple[float, float, Any]], launches: list[tuple[float, float]], sums: dict[Any, Sums],
 ) -> None:
     """One sweep over a thread in order of time, with the stack of operators that are open."""
     for _, length, key in ops:
         sums[key].calls += 1
         sums[key].cpu_us += length
     waiting = sorted(ops, key=lambda op: (op[0], -op[1]))
-    open_ops: list[tuple[float, tuple[str, tuple[str, ...]]]] = []
+    open_ops: list[tuple[float, Any]] = []
     at = 0
     for time, length in launches:
         while at < len(waiting) and waiting[at][0] <= time:
@@ -217,7 +232,7 @@ def _sum_thread(
             sums[key].device_us += length
 
 
-def _op_row(key: tuple[str, tuple[str, ...]], one: _Ops, kernel_us: float, outermost_us: float) -> OpRow:
+def _op_row(key: tuple[str, tuple[str, ...]], one: Sums, kernel_us: float, outermost_us: float) -> OpRow:
     on_gpu = kernel_us > 0
     time, total = (one.device_us, kernel_us) if on_gpu else (one.cpu_us, outermost_us)
     shapes = [kernel_names.cut(shape, 60) for shape in key[1][:SHAPES_LIMIT]]
@@ -240,7 +255,7 @@ def _facts(arguments: Mapping[str, Any]) -> dict[str, object]:
     return facts
 
 
-def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
+def arguments_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = event.get("args")
     return arguments if isinstance(arguments, dict) else {}
 
@@ -261,7 +276,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _warnings(seen: _Collected) -> tuple[str, ...]:
+def _warnings(seen: Collected) -> tuple[str, ...]:
     said = []
     if seen.negative:
         said.append(f"{seen.negative} GPU events with a negative duration were left out")

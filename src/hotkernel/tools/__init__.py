@@ -23,6 +23,7 @@ LISTED = (
     _tool("plot", "gpu", "The roofline as a picture", Hints(idempotent=True), is_picture=True),
     _tool("calibrate", "calibration", "Measure what this card really reaches", Hints(), is_long=True),
     _tool("torch_trace", "kernels", "Where a script's GPU time goes", _RUNS, "cwd", is_long=True),
+    _tool("capture", "capture", "What dominates your model, and targets of it", _RUNS, "cwd", "out_dir", is_long=True),
     _tool("profile", "kernels", "Run a command under nsys or ncu", _RUNS, "cwd", "out_dir", is_long=True),
     _tool("top_kernels", "kernels", "The heaviest kernels of a saved report", Hints(idempotent=True)),
     _tool("disasm", "disassembly", "SASS or PTX of a kernel, findings first", _READS),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hotkernel.errors import ToolError
 from hotkernel.machine import programs, reports
@@ -50,6 +52,11 @@ def read_trace(file: Path) -> Findings:
     opened = reports.Trace(file)
     found = trace.summarise(opened.events(), opened.device_names)
     return found.noting(*opened.warnings())
+
+
+def events(file: Path) -> Iterator[Mapping[str, Any]]:
+    """A torch.profiler trace, event by event."""
+    return reports.Trace(file).events()
 
 
 def read_ncu_report(session: Session, file: Path) -> Findings:

@@ -29,7 +29,7 @@ _SIDES = (Side.BASELINE, Side.CANDIDATE)
 
 
 @dataclass
-class _Runs:
+class Runs:
     """What was run so far: every side's lines, warm-ups included, and the fault that ended it, if one did."""
 
     lines: dict[Side, list[Line]] = field(default_factory=lambda: {side: [] for side in _SIDES})
@@ -61,7 +61,7 @@ def compare_scripts(
              for side, path in paths.items()}
     sources = {side: _source(path, keep_text=side is Side.CANDIDATE) for side, path in paths.items()}
     with card_held(session) as waited_s:
-        runs = _run_in_turn(session, whats, warmup, n)
+        runs = run_in_turn(session, whats, warmup, n)
     runs.seconds["waited_for_gpu"] = waited_s
     for side, path in paths.items():
         if runs.fault is None and _source(path, keep_text=False).sha256 != sources[side].sha256:
@@ -71,9 +71,9 @@ def compare_scripts(
     return _comparison(runs, counted, whats, sources)
 
 
-def _run_in_turn(session: Session, whats: dict[Side, Script], warmup: int, n: int) -> _Runs:
+def run_in_turn(session: Session, whats: dict[Side, Script], warmup: int, n: int) -> Runs:
     """Both scripts in turn, which goes first changing every time; ends at the first fault."""
-    runs, started, total = _Runs(), time.monotonic(), 2 * (warmup + n)
+    runs, started, total = Runs(), time.monotonic(), 2 * (warmup + n)
     for done, (number, side) in enumerate(_order(warmup + n)):
         message = f"{side} {'warm-up' if number < warmup else 'run'} {number + 1 - (warmup if number >= warmup else 0)}"
         session.progress(message, done, total)
@@ -114,16 +114,16 @@ def _said(line: Line, name: str) -> str:
     return str(line.values[name])[:100] if name in line.values else "nothing said"
 
 
-def _verdict(fault: Fault | None, counted: dict[Side, list[Line]]) -> Verdict:
+def verdict_of(fault: Fault | None, counted: dict[Side, list[Line]]) -> Verdict:
     if fault is not None:
         return Verdict(fault.kind, fault.reason, rule=fault.rule)
     baseline_ms, candidate_ms = ([line.ms for line in counted[side]] for side in _SIDES)
     return decide_scripts(baseline_ms, candidate_ms)
 
 
-def _comparison(runs: _Runs, counted: dict[Side, list[Line]], whats: dict[Side, Script],
+def _comparison(runs: Runs, counted: dict[Side, list[Line]], whats: dict[Side, Script],
                 sources: dict[Side, Source]) -> Comparison:
-    verdict = _verdict(runs.fault, counted)
+    verdict = verdict_of(runs.fault, counted)
     said = next((lines[0].values for lines in runs.lines.values() if lines), {})
     protocol = said.get("protocol")
     return Comparison(
@@ -173,7 +173,7 @@ def _shapes(said: dict[str, Any]) -> dict[str, list[int]]:
             if isinstance(shape, list) and all(type(length) is int for length in shape)}
 
 
-def _warnings(runs: _Runs) -> tuple[str, ...]:
+def _warnings(runs: Runs) -> tuple[str, ...]:
     every = [line for lines in runs.lines.values() for line in lines]
     says: tuple[tuple[Callable[[Line], bool], str], ...] = (
         (lambda line: line.ok is None, 'a script does not say "ok", so nothing says that its output is right'),

@@ -1,0 +1,161 @@
+"""Makes a target of a captured row: its real calls, a file with the call or the module, and new_target's own trial."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hotkernel.errors import ToolError
+from hotkernel.profilers import nsys
+from hotkernel.records.files import write_whole
+from hotkernel.scaffold import captured
+from hotkernel.schema.capture import MODULE, CapturedTarget, CaptureRow, CaptureRun
+from hotkernel.schema.target import NewTarget
+from hotkernel.session import Session
+from hotkernel.tools import profiler_runs
+from hotkernel.tools.targets import new_target
+
+SCHEMA = 1
+PICKER = Path(__file__).parents[2] / "hotkernel_contract" / "picking.py"
+OWN_CHECK = "fails its own check"  # the contract's words: the inputs' mixture, or a long sum, is too much for it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The script and what is asked of it."""
+
+    script: Path
+    args: tuple[str, ...]
+    step: str
+    cwd: str
+    timeout_s: float
+
+
+def row_of(run: CaptureRun, pick: str) -> CaptureRow:
+    """The row of that number or name. Raises ToolError where there is none, or where no target can come of it."""
+    words = pick.strip()
+    if words.isdigit():
+        found = [row for row in run.rows if row.number == int(words)]
+    else:
+        found = [row for row in run.rows if words in (row.name, row.name.rpartition("::")[2], row.name.rpartition(".")[2])]
+        found = [row for row in found if row.name == words] or found
+    if not found:
+        named = ", ".join(row.name for row in run.rows[:10])
+        raise ToolError(f"the capture has no row {pick[:80]!r}", fix=f"give a number up to {len(run.rows)}, or a name: {named}")
+    if found[0].cannot:
+        raise ToolError(f"no target can be made of {found[0].name}: {found[0].cannot}", fix="pick another row, or what calls it")
+    return found[0]
+
+
+def make_target(session: Session, asked: Asked, run: CaptureRun, row: CaptureRow, *, name: str, out_dir: str,
+                keep: bool) -> CapturedTarget:
+    """The target of a row's calls; nothing is left behind where it cannot be. Raises ToolError with the reason."""
+    folder = session.path(out_dir or ".", cwd=asked.cwd or None)
+    name = name or re.sub(r"\W", "_", row.name.rpartition("::")[2].rpartition(".")[2]).strip("_").lower()
+    files = {what: folder / f"{name}_{ending}" for what, ending in
+             (("call", "call.py"), ("known", "capture.json"), ("tensors", "tensors.pt"))}
+    there = [each.name for each in files.values() if each.exists()]
+    if there:
+        raise ToolError(f"{folder} has {' and '.join(there)} already", fix="give another target name or out_dir, or remove them")
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        seen = _seen(session, asked, row, files["tensors"], keep)
+        choice = captured.choose(seen["calls"], _times(row, seen["calls"]))
+        write_whole(files["call"], captured.source(name, row.name, asked.script.name, choice.first, files["tensors"]))
+        made, notes = _tried(session, asked, row, choice, name, files, out_dir)
+        known = _known(asked, run, row, choice, made, seen["is_inner"])
+        write_whole(files["known"], json.dumps(known, indent=1) + "\n")
+    except BaseException:
+        for each in files.values():
+            each.unlink(missing_ok=True)
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    left = (*choice.left_out, *(f"{count} calls: {why}" for why, count in seen["unfit"].items()), *notes)
+    cases = captured.case_names(choice) if len(choice.calls) > 1 else [""]
+    inputs = {case: tuple(f"{each}: {one['described']}" for each, one in call["inputs"].items())
+              for case, call in zip(cases, choice.calls, strict=True)}
+    return CapturedTarget(row.name, tuple(str(each) for each in files.values() if each.exists()), inputs, made, left)
+
+
+def _seen(session: Session, asked: Asked, row: CaptureRow, tensors: Path, keep: bool) -> dict[str, Any]:
+    """The row's real calls in one more step of the script. Raises ToolError where there is none that can be used."""
+    with tempfile.TemporaryDirectory(prefix="hotkernel-pick-") as scratch:
+        answer, request = Path(scratch) / "answer.json", Path(scratch) / "request.json"
+        told = {"kind": row.kind, "name": row.name, "step": asked.step, "tensors": str(tensors), "keep": keep}
+        request.write_text(json.dumps(told), encoding="utf-8")
+        argv = [str(session.python()), str(PICKER), str(answer), str(request), str(asked.script), *asked.args]
+        finished, _ = profiler_runs.run(session, "the script, for its calls", argv, asked.cwd, asked.timeout_s, target=False)
+        try:
+            seen: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ToolError(f"the script ended its process (exit status {finished.returncode})",
+                            fix="run it with plain python first", detail=finished.tail()) from None
+    if seen["error"]:
+        raise ToolError("the script failed while its calls were looked at", fix="see the detail",
+                        detail=nsys.said_tail(str(seen["error"])))
+    if not seen["calls"]:
+        why = "; ".join(seen["unfit"]) or "no call of it was seen: it runs inside of another operator, or in the backward"
+        raise ToolError(f"no target can be made of {row.name}: {why}", fix="pick what calls it, an operator or a module above it")
+    return seen
+
+
+def _times(row: CaptureRow, calls: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """What each kind of call takes, by the inputs that the capture has for it."""
+    times: dict[int, float] = {}
+    for at, call in enumerate(calls):
+        mine = [each["described"] for each in call["inputs"].values()]
+        for kind in row.kinds:
+            if [each for each in kind.inputs if each.startswith("[") and " " in each][: len(mine)] == mine:
+                times[at] = kind.time_us
+    return times
+
+
+def _tried(session: Session, asked: Asked, row: CaptureRow, choice: captured.Choice, name: str, files: Mapping[str, Path],
+           out_dir: str) -> tuple[NewTarget, list[str]]:
+    """new_target's answer; with gentler inputs where the function cannot bear the mixture's extreme rows."""
+    given = captured.arguments(choice, files["tensors"])
+    what = "module" if row.kind == MODULE else name
+    attempts: list[tuple[str, list[str]]] = [("full", []), ("normal", [])]
+    if any(word in given["dtype"] for word in ("32", "64")):
+        attempts.append(("normal", [f"reduction={captured.reduction_of(choice.first)}"]))
+    for mixture, more in attempts:
+        try:
+            made = new_target(session, name, f"{files['call']}:{what}", out_dir=out_dir, cwd=asked.cwd, timeout=asked.timeout_s,
+                              mixture=mixture, **{**given, "more": [*given["more"], *more]})
+        except ToolError as error:
+            if OWN_CHECK in error.message and (mixture, more) != attempts[-1]:
+                continue
+            raise ToolError(f"no target can be made of {row.name}: {error.message}", fix=error.fix, detail=error.detail) from None
+        said = [f"mixture=normal{', ' + more[0] if more else ''}: with sharper inputs it fails its own check"]
+        return made, [*choice.first["notes"], *(said if mixture != "full" else []), *_warned(choice.first)]
+    raise AssertionError("the last attempt answers or raises")
+
+
+def _warned(call: Mapping[str, Any]) -> list[str]:
+    said = []
+    if call["grad"]:
+        said.append("the step wants gradients of it; the target is of the forward call alone")
+    if call["is_training"]:
+        said.append("the module was in training; a target is judged in eval")
+    return said
+
+
+def _known(asked: Asked, run: CaptureRun, row: CaptureRow, choice: captured.Choice, made: NewTarget,
+           is_inner: bool) -> dict[str, Any]:
+    """What apply needs: where the calls are found again, and how long those of each case take in a step."""
+    times = _times(row, choice.calls)
+    if len(choice.calls) == 1 and not choice.left_out:
+        times = {0: row.time_us}  # all that the row has
+    parts = [{"case": name, "key": call["key"], "calls": call["calls"], "us": times[at] / run.steps if at in times else None}
+             for at, (name, call) in enumerate(zip(captured.case_names(choice), choice.calls, strict=True))]
+    return {"schema": SCHEMA, "target": made.target, "script": str(asked.script), "args": list(asked.args), "step": asked.step,
+            "kind": row.kind, "row": row.name, "tree": choice.first["tree"], "is_inner": is_inner,
+            "writes": choice.first["writes"], "spellings": sorted({s for call in choice.calls for s in call["spellings"]}),
+            "parts": parts}

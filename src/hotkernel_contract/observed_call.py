@@ -1,0 +1,161 @@
+"""Says what one real call was given: its arguments as source text, tensors and constants by name; runs nothing."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import math
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+
+import torch
+
+NESTED_LIMIT = 16  # tensors in a list
+ODD_LAYOUT = "?"
+
+
+class Unfit(ValueError):
+    """A call that no target can be made of; says why."""
+
+
+@dataclass
+class ObservedCall:
+    """One call. `text` is its argument list with names in the place of tensors and constants; it tells forms apart."""
+
+    text: str
+    tensors: Dict[str, torch.Tensor]
+    constants: Dict[str, Any]
+    by_name: Tuple[str, ...] = ()  # tensors that were given by keyword
+    places: List[Tuple[str, Any]] = field(default_factory=list)  # of each name: its index or keyword; empty where nested
+
+    @property
+    def key(self) -> str:
+        """What makes calls alike: form, shapes, dtypes, strides, constants."""
+        inputs = ["%s %s %s" % (list(x.shape), x.dtype, layout_of(x)) for x in self.tensors.values()]
+        return "%s | %s | %r" % (self.text, ", ".join(inputs), self.constants)
+
+
+def observe(args: Sequence[Any], kwargs: Dict[str, Any], names: Sequence[str]) -> ObservedCall:
+    """What a call with these arguments is, the parameters being called `names`; raises Unfit."""
+    call, words = ObservedCall("", {}, {}), []
+    by_name: List[str] = []
+    given = [(names[at] if at < len(names) else "argument%d" % at, at, value) for at, value in enumerate(args)]
+    for name, place, value in [*given, *((each, each, value) for each, value in kwargs.items())]:
+        before = len(call.tensors)
+        text = _worded(call, _legal(name), value)
+        words.append(text if isinstance(place, int) else "%s=%s" % (place, text))
+        if text in call.tensors or text in call.constants:
+            call.places.append((text, place))
+        elif len(call.tensors) > before:
+            call.places.append(("", place))  # nested
+        if text in call.tensors and not isinstance(place, int):
+            by_name.append(text)
+    if not call.tensors:
+        raise Unfit("it takes no tensor")
+    call.text, call.by_name = ", ".join(words), tuple(by_name)
+    return call
+
+
+def _worded(call: ObservedCall, name: str, value: Any) -> str:
+    """The text that stands for `value`; a tensor or constant gets a name of its own."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.numel() == 0:
+            raise Unfit("%s is an empty or a sparse tensor" % name)
+        name = "x" if not call.tensors else _unused(call, name)
+        call.tensors[name] = value
+        return name
+    if isinstance(value, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in value):
+        if len(value) > NESTED_LIMIT:
+            raise Unfit("%s is a list of %d" % (name, len(value)))
+        inner = [_worded(call, "%s%d" % (name, at), each) for at, each in enumerate(value)]
+        return "[%s]" % ", ".join(inner)
+    if is_plain(value):
+        if value is None:
+            return "None"
+        name = _unused(call, name)
+        call.constants[name] = plain(value)
+        return name
+    if isinstance(value, (torch.device, torch.memory_format, torch.layout)):
+        return "torch.device(%r)" % value.type if isinstance(value, torch.device) else str(value)
+    if isinstance(value, float):
+        return 'float("%s")' % value
+    raise Unfit("%s is a %s" % (name, type(value).__name__))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a target can carry it as a constant."""
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, (bool, int, str, torch.dtype))
+
+
+def plain(value: Any) -> Any:
+    """As JSON and a source text can say it: a dtype by its name."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(plain, value))
+    return str(value) if isinstance(value, torch.dtype) else value
+
+
+def _legal(name: str) -> str:
+    return name + "_" if keyword.iskeyword(name) or name in ("x", "weights", "self", "torch") else name
+
+
+def _unused(call: ObservedCall, name: str) -> str:
+    while name in call.tensors or name in call.constants:
+        name += "_"
+    return name
+
+
+def names_of(function: Callable[..., Any]) -> List[str]:
+    """The names of a function's parameters, in order; of one that does not say, those of the operator it is named after."""
+    schema = getattr(function, "_schema", None)
+    if schema is not None:
+        return [each.name for each in schema.arguments]
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        packet = getattr(torch.ops.aten, getattr(function, "__name__", "").strip("_"), None)
+        schemas = [getattr(packet, each)._schema for each in (packet.overloads() if packet else [])]
+        longest = max(schemas, key=lambda each: len(each.arguments), default=None)
+        return [each.name for each in longest.arguments] if longest else []
+
+
+def layout_of(x: torch.Tensor) -> str:
+    """A target's word for how a tensor lies in memory: nothing where it is contiguous, `?` where there is no word for it."""
+    if x.is_contiguous():
+        return ""
+    if x.transpose(-1, -2).is_contiguous():
+        return "transposed"
+    order = sorted(range(x.dim()), key=lambda at: -x.stride(at))
+    if x.dim() < 10 and x.permute(order).is_contiguous():
+        return "order=" + "".join(map(str, order))
+    rows = [x.stride(at) == x.stride(at + 1) * x.shape[at + 1] for at in range(x.dim() - 2)]
+    return "sliced" if x.stride(-1) == 1 and x.stride(-2) > x.shape[-1] and all(rows) else ODD_LAYOUT
+
+
+def spelled(x: torch.Tensor) -> str:
+    """How a target writes an input like this one, drawn."""
+    dtype, word = str(x.dtype).replace("torch.", ""), ""
+    if x.dtype is torch.bool:
+        word = ":share=%.2f" % min(0.99, max(0.01, x.float().mean().item()))
+    elif not x.dtype.is_floating_point and not x.dtype.is_complex:
+        if x.min().item() < 0:
+            raise Unfit("an input of integers holds negative ones")
+        word = "<%d" % (x.max().item() + 1)
+    layout = layout_of(x)
+    shape = "x".join(map(str, x.shape)) or "scalar"
+    return shape + ":" + dtype + word + (":" + layout if layout not in ("", ODD_LAYOUT) else "")
+
+
+def must_be_kept(x: torch.Tensor) -> bool:
+    """Whether numbers drawn afresh would be no such input: a mask of minus infinities."""
+    return x.dtype.is_floating_point and x.element_size() > 1 and not bool(torch.isfinite(x).all())
+
+
+def memory_of(tensors: Dict[str, torch.Tensor]) -> Iterator[str]:
+    """Of which tensors no target has the very layout, in words."""
+    for name, x in tensors.items():
+        if layout_of(x) in (ODD_LAYOUT, "sliced"):
+            yield "%s had the strides %s for shape %s; the target's are near to that" % (name, list(x.stride()), list(x.shape))
