@@ -128,11 +128,16 @@ def layout_of(x: torch.Tensor) -> str:
         return ""
     if x.transpose(-1, -2).is_contiguous():
         return "transposed"
-    order = sorted(range(x.dim()), key=lambda at: -x.stride(at))
+    order = order_of(x)
     if x.dim() < 10 and x.permute(order).is_contiguous():
         return "order=" + "".join(map(str, order))
     rows = [x.stride(at) == x.stride(at + 1) * x.shape[at + 1] for at in range(x.dim() - 2)]
     return "sliced" if x.stride(-1) == 1 and x.stride(-2) > x.shape[-1] and all(rows) else ODD_LAYOUT
+
+
+def order_of(x: torch.Tensor) -> List[int]:
+    """The dimensions as they follow each other in memory, the outermost first."""
+    return sorted(range(x.dim()), key=lambda at: (-x.stride(at), at))
 
 
 def spelled(x: torch.Tensor) -> str:
@@ -145,6 +150,8 @@ def spelled(x: torch.Tensor) -> str:
             raise Unfit("an input of integers holds negative ones")
         word = "<%d" % (x.max().item() + 1)
     layout = layout_of(x)
+    if layout == ODD_LAYOUT and x.dim() < 10 and 0 not in x.stride() and order_of(x) != list(range(x.dim())):
+        layout = "order=" + "".join(map(str, order_of(x)))  # without the gaps
     shape = "x".join(map(str, x.shape)) or "scalar"
     return shape + ":" + dtype + word + (":" + layout if layout not in ("", ODD_LAYOUT) else "")
 
@@ -158,4 +165,5 @@ def memory_of(tensors: Dict[str, torch.Tensor]) -> Iterator[str]:
     """Of which tensors no target has the very layout, in words."""
     for name, x in tensors.items():
         if layout_of(x) in (ODD_LAYOUT, "sliced"):
-            yield "%s had the strides %s for shape %s; the target's are near to that" % (name, list(x.stride()), list(x.shape))
+            yield "%s has gaps in memory (strides %s for shape %s) that the target's has not, or of another size" % (
+                name, list(x.stride()), list(x.shape))

@@ -51,6 +51,8 @@ class Picker:
         from hotkernel_contract.user_script import synchronise
 
         step = self.script.load()
+        if step:
+            step()  # the first call may build the model, which is not what is looked for
         undo = self.watch_modules() if self.request["kind"] == "module" else self.watch_operators()
         try:
             if step:

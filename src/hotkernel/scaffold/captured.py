@@ -35,7 +35,8 @@ def choose(calls: Sequence[Mapping[str, Any]], time_us: Mapping[int, float]) -> 
     form = _form(calls[ranked[0]])
     chosen = [calls[at] for at in ranked if _form(calls[at]) == form]
     others = [calls[at] for at in ranked if _form(calls[at]) != form]
-    left = [f"{each['calls']} calls of another form ({each['text']}: {_inputs(each)})" for each in others]
+    left = [f"{each['calls']} calls of {_other(each, calls[ranked[0]])} ({each['text']}: {_inputs(each)})"
+            for each in others]
     left += [f"{each['calls']} calls of one more shape ({_inputs(each)})" for each in chosen[CASES_LIMIT:]]
     return Choice(tuple(chosen[:CASES_LIMIT]), tuple(left))
 
@@ -43,7 +44,11 @@ def choose(calls: Sequence[Mapping[str, Any]], time_us: Mapping[int, float]) -> 
 def _form(call: Mapping[str, Any]) -> Any:
     """What calls of one target share: the order of arguments, the module, what is written, where it runs."""
     kept = tuple(name for name, each in call["inputs"].items() if each["kept"])
-    return call["text"], call["tree"], tuple(call["writes"]), call["device"], kept
+    return call["text"], tuple(call["inputs"]), call["tree"], tuple(call["writes"]), call["device"], kept
+
+
+def _other(call: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    return "modules made otherwise" if call["tree"] != first["tree"] else "another form"
 
 
 def _inputs(call: Mapping[str, Any]) -> str:

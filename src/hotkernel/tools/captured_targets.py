@@ -153,9 +153,10 @@ def _known(asked: Asked, run: CaptureRun, row: CaptureRow, choice: captured.Choi
     times = _times(row, choice.calls)
     if len(choice.calls) == 1 and not choice.left_out:
         times = {0: row.time_us}  # all that the row has
-    parts = [{"case": name, "key": call["key"], "calls": call["calls"], "us": times[at] / run.steps if at in times else None}
+    parts = [{"case": name, "key": call["key"], "calls": call["calls"], "us": times[at] / run.steps if at in times else None,
+              "share": times[at] / run.total_us if at in times and run.total_us else None}
              for at, (name, call) in enumerate(zip(captured.case_names(choice), choice.calls, strict=True))]
     return {"schema": SCHEMA, "target": made.target, "script": str(asked.script), "args": list(asked.args), "step": asked.step,
-            "kind": row.kind, "row": row.name, "tree": choice.first["tree"], "is_inner": is_inner,
+            "device": run.device, "kind": row.kind, "row": row.name, "tree": choice.first["tree"], "is_inner": is_inner,
             "writes": choice.first["writes"], "spellings": sorted({s for call in choice.calls for s in call["spellings"]}),
             "parts": parts}
