@@ -59,7 +59,7 @@ def job(
 ) -> JobAnswer:
     """Fetch, wait for, cancel or list the calls that answered `running`.
 
-    A job that has ended gives its tool's own result under `result`; a failed one gives the tool's error.
+    One that has ended gives its tool's `result`, or its error.
     """
     raise NotImplementedError("the door answers this one itself: it alone knows the calls")
 

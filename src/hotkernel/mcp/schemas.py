@@ -12,7 +12,7 @@ from hotkernel.parameter import Bounds, Parameter
 from hotkernel.tool import Tool
 
 WAIT_S = 240  # Codex ends a call at 300 s whatever progress it reports
-WAIT = Parameter("wait_s", ("number",), "seconds until it answers running; then see job",
+WAIT = Parameter("wait_s", ("number",), "seconds; then see job",
                  default=WAIT_S, bounds=Bounds(0, 3600))
 # Beside each result's own keys: whether the call is done or still running, and then which job fetches the rest.
 _ENVELOPE: dict[str, Any] = {"schema_version": {"type": "integer"}, "status": {"type": "string"}}

@@ -30,11 +30,11 @@ def audit(
     session: Session,
     target: Annotated[str, "one target's name; empty: all"] = "",
     run: Annotated[str, "a log or id: verify this row again from its kept source"] = "",
-    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
+    cwd: Annotated[str, "folder of results/"] = "",
 ) -> AuditResult:
     """Hold the board to its evidence: name each log whose verdict, times, source copy or row is not what the evidence proves.
 
-    Nothing is changed. `run` measures one row once more, and says whether it holds.
+    Nothing is changed.
     """
     if target:
         store.check_target(target)

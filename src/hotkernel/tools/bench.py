@@ -19,16 +19,16 @@ LINE_CHARACTERS = 2000  # of one printed line
 
 def bench(
     session: Session,
-    script: Annotated[str, 'a Python script that prints one JSON line with at least {"ms": …}, optionally "ok"'],
-    n: Annotated[int, "how many runs are counted"] = 5,
+    script: Annotated[str, 'prints one JSON line with {"ms": …}, optionally "ok"'],
+    n: Annotated[int, "runs that count"] = 5,
     args: Annotated[list[str] | None, "arguments for the script"] = None,
-    cwd: Annotated[str, "folder to run in (default: the working root)"] = "",
-    timeout: Annotated[float, "seconds that one run may take"] = 600,
-    warmup: Annotated[int, "whole runs before those that count"] = 1,
+    cwd: Annotated[str, "folder to run in"] = "",
+    timeout: Annotated[float, "seconds for a run"] = 600,
+    warmup: Annotated[int, "runs before those"] = 1,
 ) -> BenchResult:
-    """Run a script n times and summarise the ms it prints: mean, deviation, min, max, median and every sample.
+    """Run a script n times and summarise the ms that it prints.
 
-    The times are its own: to decide which of two is faster, use verify.
+    The times are its own: of two, verify says which is faster.
     """
     check_counts(n, warmup)
     path = session.file(script, cwd=cwd or None)

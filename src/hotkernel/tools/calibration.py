@@ -37,12 +37,11 @@ PARTS = {"noise": "pairs of fresh processes", "card": "the card", "bandwidth": "
 def calibrate(
     session: Session,
     gpu: Annotated[str, CARD_HELP] = "",
-    quick: Annotated[bool, "fewer sizes, dtypes and pairs: a quarter of the time"] = False,
+    quick: Annotated[bool, "fewer sizes: a quarter of the time"] = False,
 ) -> CalibrationResult:
     """Measure what this card really reaches, under the product's own timer, and keep it for 30 days.
 
-    Bandwidth by size, the L2's, matrix rates per dtype, launch gap, event cost, what equal processes differ by: roofline,
-    verify and the board use them.
+    Bandwidths, matrix rates, launch gap, event cost, A/A noise: roofline, verify and the board use them.
     """
     card = _chosen(session, gpu)
     asked = judge.plan(quick)

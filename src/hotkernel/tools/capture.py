@@ -26,24 +26,23 @@ NOTE = "a row's time contains what it calls: rows do not add up; modules are cou
 
 def capture(
     session: Session,
-    script: Annotated[str, "Python script with the model"],
-    step: Annotated[str, "function of it that is one step, called with nothing (default: the whole script)"] = "",
-    pick: Annotated[str, "make a target of this row: its number or name"] = "",
-    apply: Annotated[str, "candidate file of such a target, to be tried in the script"] = "",
-    target: Annotated[str, "pick: its name"] = "",
-    tensors: Annotated[bool, "pick: keep the real tensors beside the first"] = False,
-    output: Annotated[str, "apply: variable of the script to compare (default: what step returns)"] = "",
-    rtol: Annotated[float | None, "apply: relative RMS error that the output may have"] = None,
-    n: Annotated[int, "apply: runs of each side"] = 7,
+    script: Annotated[str, "the model's script"],
+    step: Annotated[str, "its function that is one step (default: the whole script)"] = "",
+    pick: Annotated[str, "row to make a target of: number or name"] = "",
+    apply: Annotated[str, "such a target's candidate file, to try in the script"] = "",
+    tensors: Annotated[bool, "pick: with real tensors"] = False,
+    output: Annotated[str, "apply: variable to compare (default: what step returns)"] = "",
+    rtol: Annotated[float | None, "apply: relative RMS error allowed"] = None,
+    n: Annotated[int, "apply: runs of a side"] = 7,
     top: Annotated[int, "rows", Bounds(1, 200)] = 15,
-    args: Annotated[list[str] | None, "arguments of the script"] = None,
-    out_dir: Annotated[str, "pick: folder for the target"] = "",
+    args: Annotated[list[str] | None, "of the script"] = None,
+    out_dir: Annotated[str, "pick: target's folder"] = "",
     cwd: Annotated[str, "folder to run in"] = "",
     timeout: Annotated[float, "seconds for a run"] = 600,
 ) -> CaptureRun:
-    """Rank a model's operators and modules by time, with real shapes and Amdahl's limits; make a target of one (pick).
+    """Rank a model's operators and modules by time, with shapes and Amdahl's limits; make a target of one (pick).
 
-    After a win, apply swaps the candidate in, compares outputs and step times, and says if the gain is as predicted.
+    After a win, apply swaps the candidate in: same outputs, step times, gain as predicted?
     """
     asked = Asked(session.file(script, cwd=cwd), tuple(args or ()), step, cwd, timeout)
     key, state = captures.key_of(asked.script, asked.args, step), state_dir(session.environment)
@@ -61,7 +60,7 @@ def capture(
     if not pick:
         return _cut(run, top)
     row = captured_targets.row_of(run, pick)
-    made = captured_targets.make_target(session, asked, run, row, name=target, out_dir=out_dir, keep=tensors)
+    made = captured_targets.make_target(session, asked, run, row, out_dir=out_dir, keep=tensors)
     return replace(_cut(run, top), rows=(row,), target=made)
 
 

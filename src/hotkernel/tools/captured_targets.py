@@ -52,16 +52,15 @@ def row_of(run: CaptureRun, pick: str) -> CaptureRow:
     return found[0]
 
 
-def make_target(session: Session, asked: Asked, run: CaptureRun, row: CaptureRow, *, name: str, out_dir: str,
-                keep: bool) -> CapturedTarget:
+def make_target(session: Session, asked: Asked, run: CaptureRun, row: CaptureRow, *, out_dir: str, keep: bool) -> CapturedTarget:
     """The target of a row's calls; nothing is left behind where it cannot be. Raises ToolError with the reason."""
     folder = session.path(out_dir or ".", cwd=asked.cwd or None)
-    name = name or re.sub(r"\W", "_", row.name.rpartition("::")[2].rpartition(".")[2]).strip("_").lower()
+    name = re.sub(r"\W", "_", row.name.rpartition("::")[2].rpartition(".")[2]).strip("_").lower()
     files = {what: folder / f"{name}_{ending}" for what, ending in
              (("call", "call.py"), ("known", "capture.json"), ("tensors", "tensors.pt"))}
     there = [each.name for each in files.values() if each.exists()]
     if there:
-        raise ToolError(f"{folder} has {' and '.join(there)} already", fix="give another target name or out_dir, or remove them")
+        raise ToolError(f"{folder} has {' and '.join(there)} already", fix="give another out_dir, or remove them")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -35,15 +35,15 @@ TRITON_CACHE = "triton-cache"
 def disasm(
     session: Session,
     target: Annotated[str, "a .cubin, .ptx, .fatbin, .so, .exe, .o or .a; or triton-cache: the newest that `kernel` fits"],
-    level: Annotated[Literal["sass", "ptx"], "sass: the machine's code; ptx: what it was assembled from"] = "sass",
+    level: Annotated[Literal["sass", "ptx"], "sass: machine code; ptx: its source"] = "sass",
     kernel: Annotated[str, "only kernels whose name contains this"] = "",
-    max_lines: Annotated[int, "most lines of a page; 0: as many as fit"] = 1500,
-    offset: Annotated[int, "the line to begin at; next_offset of the page before"] = 0,
+    max_lines: Annotated[int, "of a page; 0: as many as fit"] = 1500,
+    offset: Annotated[int, "first line; next_offset of the page before"] = 0,
 ) -> Disassembly:
     """Read a compiled kernel: findings first, then its listing in pages of 10,000 characters.
 
     Findings: registers, stack, spills, shared memory, instruction mix, widths of global accesses, tensor cores, barriers,
-    loops, source lines; counts are of the code, not of executions. `triton-cache` lists the other variants. Needs
+    loops, source lines; counts are of the code, not of executions. Needs
     cuobjdump and nvdisasm, no GPU.
     """
     if target == TRITON_CACHE:
@@ -63,12 +63,12 @@ def explain(
     session: Session,
     report: Annotated[str, "an .ncu-rep, best of profile(tool=ncu, ncu_set=full)"],
     kernel: Annotated[str, "launches whose kernel's name contains this (default: the longest)"] = "",
-    against: Annotated[str, "another .ncu-rep, of the kernel before: what changed from it"] = "",
+    against: Annotated[str, "an .ncu-rep of the kernel before"] = "",
 ) -> Explanation:
     """Say where a profiled kernel's time goes, and, with `against`, what changed from another profile.
 
     Findings and the hottest source lines, with why their warps wait and their SASS; of a difference one sentence, too,
-    for a record's note. Needs NVIDIA's ncu-report (PyPI), no Nsight and no GPU.
+    for a record's note. Needs NVIDIA's ncu-report (PyPI).
     """
     opened = SourceReport.open(session.job, session.file(report))
     launch, fitting = _launch(opened, kernel)

@@ -26,8 +26,8 @@ def doctor(
 ) -> DoctorReport:
     """Try what hotkernel needs on this machine: what works, what does not, and the fix of each.
 
-    Python, torch, Triton, what verify's processes need, driver, profilers and their counters, disassemblers, other users
-    of the card, clocks, variables, folders: tried, not guessed, the worst first.
+    Python, torch, Triton, driver, profilers and their counters, disassemblers, the card's other users, clocks, folders:
+    tried, not guessed, the worst first.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hotkernel-doctor-") as folder:

@@ -40,9 +40,9 @@ NAME_LIMIT = 60
 PLOT = Sheet(9.6, 6.0, 11.0)
 UUID = re.compile("(GPU|MIG)-")
 OS_RELEASE = Path("/proc/sys/kernel/osrelease")
-CARD_HELP = "a card: h200, rtx5090, a driver's name, a number or a uuid (default: the first here)"
+CARD_HELP = "h200, rtx5090, a driver's name, a number or uuid (default: the first here)"
 Dtype = Annotated[str, Choices(*DTYPES), "what is computed in"]
-Measured = Annotated[float | None, "measured bandwidth in GB/s (default: the saved calibration's)"]
+Measured = Annotated[float | None, "measured bandwidth (default: the calibration's)"]
 
 
 def gpu_info(session: Session) -> GpuInfo:
@@ -69,8 +69,8 @@ def gpu_info(session: Session) -> GpuInfo:
 def roofline(
     session: Session,
     gpu: Annotated[str, CARD_HELP] = "",
-    flops: Annotated[float | None, "floating-point operations of one call"] = None,
-    bytes: Annotated[float | None, "bytes that one call reads and writes in memory"] = None,
+    flops: Annotated[float | None, "operations of a call"] = None,
+    bytes: Annotated[float | None, "bytes that a call reads and writes"] = None,
     dtype: Dtype = "bf16",
     measured_mem_gbs: Measured = None,
 ) -> Roofline:
@@ -85,12 +85,12 @@ def plot(
     session: Session,
     gpu: Annotated[str, CARD_HELP] = "",
     dtype: Dtype = "bf16",
-    kernels: Annotated[Sequence[str], "kernels to place under the roofs, each `name:flops:bytes:ms`"] = (),
-    comparison: Annotated[str, "id of a verify's result whose two sides to place"] = "",
+    kernels: Annotated[Sequence[str], "each `name:flops:bytes:ms`"] = (),
+    comparison: Annotated[str, "a verify's id: its sides are placed"] = "",
     measured_mem_gbs: Measured = None,
     format: Annotated[Literal["png", "svg"], "kind of picture"] = "png",
 ) -> Picture:
-    """Draw a card's roofs, by data sheet and as calibrated, with kernels under them; it lies in the state folder."""
+    """Draw a card's roofs, by data sheet and as calibrated, with kernels under them."""
     card = _card(session, gpu)
     roofs = _roofs(card, None, None, dtype, measured_mem_gbs)
     placed = [_kernel(text) for text in kernels]

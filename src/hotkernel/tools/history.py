@@ -22,7 +22,7 @@ BASELINE = "baseline"
 def history(
     session: Session,
     target: Annotated[str, "one target's name; empty: all"] = "",
-    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
+    cwd: Annotated[str, "folder of results/"] = "",
 ) -> HistoryResult:
     """What was tried so far and what came of it, the newest first: read it before trying the same again."""
     if target:
@@ -52,7 +52,7 @@ def show(
     session: Session,
     run: Annotated[str, "a log or its id, as history gives them"],
     against: Annotated[str, "another, or `baseline`: the diff from its source to this one's"] = "",
-    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
+    cwd: Annotated[str, "folder of results/"] = "",
 ) -> ShowResult:
     """One record: what was tried, what came of it, its source; or how it differs from another."""
     base = session.folder(cwd)

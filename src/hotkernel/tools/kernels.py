@@ -31,16 +31,15 @@ OPS_NOTE = "an operator's time contains the operators it calls: rows of ops do n
 
 def torch_trace(
     session: Session,
-    script: Annotated[str, "Python script, run by the interpreter that has torch"],
+    script: Annotated[str, "run by the Python that has torch"],
     top: Annotated[int, "kernels and operators to return, 1 to 200"] = 15,
     args: Annotated[list[str] | None, "arguments of the script"] = None,
-    cwd: Annotated[str, "folder to run in (default: the working root)"] = "",
-    timeout: Annotated[float, "seconds after which it is stopped"] = 600,
+    cwd: Annotated[str, "folder to run in"] = "",
+    timeout: Annotated[float, "seconds for the run"] = 600,
 ) -> TraceRun:
     """Run a script under torch.profiler; list its kernels by device time and, apart from them, its operators.
 
-    Needs no Nsight. On a hotkernel target only the target's own calls are counted. With no GPU the
-    operators are ranked by CPU time.
+    Of a hotkernel target only its own calls are counted. With no GPU operators are ranked by CPU time.
     """
     file, count = session.file(script, cwd=cwd), _bounded(top, "top")
     target = profiler_runs.is_target(file)
@@ -63,19 +62,19 @@ def torch_trace(
 
 def profile(
     session: Session,
-    cmd: Annotated[list[str], "command as a list, no shell; `python` means the interpreter that has torch"],
+    cmd: Annotated[list[str], "a list, no shell; `python` is the one that has torch"],
     tool: Annotated[Literal["nsys", "ncu"], "nsys: which kernels, how long; ncu: why, by counters"] = "nsys",
     out_dir: Annotated[str, "folder for the report"] = "results/profiles",
-    cwd: Annotated[str, "folder to run in (default: the working root)"] = "",
-    timeout: Annotated[float, "seconds after which it is stopped"] = 600,
-    ncu_kernel_regex: Annotated[str, "ncu: only kernels whose function name matches"] = "",
+    cwd: Annotated[str, "folder to run in"] = "",
+    timeout: Annotated[float, "seconds for the run"] = 600,
+    ncu_kernel_regex: Annotated[str, "ncu: kernels whose name matches"] = "",
     ncu_launch_count: Annotated[int, "ncu: at most so many launches"] = 20,
-    ncu_launch_skip: Annotated[int, "ncu: matching launches to pass over first"] = 0,
+    ncu_launch_skip: Annotated[int, "ncu: launches to pass over"] = 0,
     ncu_set: Annotated[str, "ncu: basic, detailed or full; empty: basic with DRAM bytes and spills"] = "",
 ) -> ProfileRun:
     """Run a command under Nsight Systems or Nsight Compute; return the report's path and its heaviest kernels.
 
-    Of a hotkernel target only its own calls are captured. Denied counters come back as an error with the fix.
+    Of a hotkernel target only its own calls are captured.
     """
     filters = profiler_runs.Filters(ncu_kernel_regex, ncu_launch_count, ncu_launch_skip, ncu_set)
     ran = profiler_runs.profile(session, tool, cmd, cwd, out_dir, timeout, filters)
@@ -102,7 +101,7 @@ def top_kernels(
 ) -> TopKernels:
     """List the heaviest kernels of a saved report, whatever program wrote it; the file itself says which.
 
-    ncu reports give a row a launch, with counters, ncu's advice and a memory, compute or latency hint.
+    An ncu report has a row a launch: counters, ncu's advice, what binds it.
     """
     file, count = session.file(report), _bounded(n, "n")
     found = saved_reports.read(session, file)

@@ -34,12 +34,12 @@ ALL_TIME_BEST_NOTE = "of anybody, and measured at another time: give it as incum
 def record(
     session: Session,
     target: Annotated[str, "name of the target: its folder under results/"],
-    verify_result: Annotated[dict[str, Any] | str, "what verify answered, or its id; the numbers are verify's own"],
+    verify_result: Annotated[dict[str, Any] | str, "verify's id, or its answer"],
     note: Annotated[str, "what changed, in one line"] = "",
     who: Annotated[str, "who honestly made the change"] = "",
     why: Annotated[dict[str, Any] | None, "explain's answer with `against`: why it won"] = None,
-    confirm: Annotated[int, "independent repeats to measure and keep with the row", Bounds(0, 10)] = 0,
-    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
+    confirm: Annotated[int, "independent repeats to keep with the row", Bounds(0, 10)] = 0,
+    cwd: Annotated[str, "folder of results/"] = "",
 ) -> RecordResult:
     """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert."""
     store.check_target(target)

@@ -44,7 +44,7 @@ def report(
     target: Annotated[str, "a target's name, or one record's log or id; empty: all", Alias("run", "id")] = "",
     out: Annotated[str, "the page's file"] = "report.html",
     png: Annotated[bool, "its plots as PNG beside it, too"] = False,
-    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
+    cwd: Annotated[str, "folder of results/"] = "",
 ) -> ReportResult:
     """Write the records as one HTML page for people: attempts, roofline, the best one's source, machine."""
     base = session.folder(cwd)

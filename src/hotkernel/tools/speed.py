@@ -48,20 +48,19 @@ LINE_LIMIT_BYTES = 8 << 20
 def verify(
     session: Session,
     candidate: Annotated[str, "file with the rewrite: defines <target>_candidate or candidate"],
-    baseline: Annotated[str, "the target's baseline file; or any script that prints the JSON line"],
-    n: Annotated[int | None, "most pairs of processes (default: looks at 3, 5, 7, 10); runs of each script (default 7)",
+    baseline: Annotated[str, "its baseline file; or any script that prints the JSON line"],
+    n: Annotated[int | None, "most pairs (default: looks at 3, 5, 7, 10), or runs of each script (7)",
                  Bounds(1, 100)] = None,
-    warmup: Annotated[int, "runs ahead of the counted ones; script pairs only", Bounds(0, 100)] = 2,
-    args: Annotated[Sequence[str] | None, "arguments for both scripts; script pairs only"] = None,
+    warmup: Annotated[int, "runs before those; script pairs only", Bounds(0, 100)] = 2,
+    args: Annotated[Sequence[str] | None, "of both scripts"] = None,
     cwd: Annotated[str, "folder that paths are relative to"] = "",
-    timeout: Annotated[float, "seconds for the whole verify of a target, for each run of a script", Bounds(1, 86_400)] = 600,
-    incumbent: Annotated[str, "the best so far, run beside both: `best` (of the records), a file, or a comparison's id"] = "",
+    timeout: Annotated[float, "seconds for a target's verify, or a script's run", Bounds(1, 86_400)] = 600,
+    incumbent: Annotated[str, "best so far, run beside both: `best` of the records, a file or an id"] = "",
 ) -> VerifyResult:
     """Judge a candidate against its baseline: faster, slower, inconclusive, incorrect or invalid, with the reason.
 
-    A candidate is not asked: fresh secret inputs for every call, every output checked, the clock outside, pairs of fresh
-    processes, a gain confirmed on new ones. Scripts that print their times are compared as self_reported.
-    Keep the id: `record` takes the numbers from it.
+    Fresh secret inputs for every call, every output checked, the clock outside, pairs of fresh processes, a gain confirmed
+    on new ones. Scripts that print their times are compared as self_reported. Keep the id for `record`.
     """
     began = time.monotonic()
     files = {Side.BASELINE: session.file(baseline, cwd=cwd or None), Side.CANDIDATE: session.file(candidate, cwd=cwd or None)}

@@ -17,7 +17,7 @@ def supersede(
     target: Annotated[str, "its name"],
     reason: Annotated[str, "in a word or two, such as baseline-changed: names the folder"],
     run: Annotated[str, "one log or id (default: all of the target's)"] = "",
-    cwd: Annotated[str, "folder of results/ (default: the working root)"] = "",
+    cwd: Annotated[str, "folder of results/"] = "",
 ) -> SupersedeResult:
     """Move a target's logs to superseded-<reason>/: they count no longer, and the board lists them apart.
 

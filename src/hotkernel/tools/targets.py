@@ -33,31 +33,31 @@ def new_target(
     dtype: Annotated[str, "of every input that names none: bf16, fp32, fp8_e4m3, int64 …"] = "bf16",
     extra: Annotated[list[str] | None, "more inputs in call order: w:8192, idx:4096:int64<32000"] = None,
     rotate: Annotated[list[str] | None, "inputs that stream, fresh for each call (default: the first)"] = None,
-    out_dir: Annotated[str, "folder for the files (default: cwd)"] = "",
+    out_dir: Annotated[str, "folder for them (default: cwd)"] = "",
     flops: Annotated[int | None, "of one call, for the roofline"] = None,
-    reference: Annotated[str, "module:function that gives the right answer in fp32, when the function cannot"] = "",
+    reference: Annotated[str, "module:function that is right in fp32, when the function is not"] = "",
     more: Annotated[list[str] | None, "more of the contract, name=value each: constant.eps=1e-6, writes=x, backward=true, "
                     "static=weights, baseline.lib=m:f, case.small=x:64x64"] = None,
     derive: Annotated[str, "module:function from the dict of raw tensors to that of a call's"] = "",
     inputs: Annotated[list[str] | None, "with derive: the names that it returns, in call order"] = None,
-    min_bytes: Annotated[int | None, "what one call must read and write (default: rotated inputs, outputs)"] = None,
-    iters: Annotated[int, "calls in a batch of the plain line; verify plans its own"] = DEFAULT_ITERS,
-    seed: Annotated[int, "of the plain line's inputs; verify draws secret ones"] = 0,
-    rtol: Annotated[float | None, "relative tolerance of an element (default: its dtype's)"] = None,
-    atol: Annotated[float | None, "absolute tolerance of an element (default: a share of its row's RMS)"] = None,
-    force: Annotated[bool, "replace files: a candidate's edits are lost"] = False,
-    device: Annotated[str, "cuda or cpu (default: cuda where a card is)", Choices("", "cuda", "cpu")] = "",
-    mixture: Annotated[str, "normal: for functions that huge, tiny or constant rows break", Choices("full", "normal")] = "full",
-    max_error_ratio: Annotated[float | None, "times the baseline's RMS error a candidate may have (default 1.58)",
+    min_bytes: Annotated[int | None, "that a call must move (default: rotated inputs, outputs)"] = None,
+    iters: Annotated[int, "calls in a batch of the plain line"] = DEFAULT_ITERS,
+    seed: Annotated[int, "of the plain line's inputs"] = 0,
+    rtol: Annotated[float | None, "of an element (default: its dtype's)"] = None,
+    atol: Annotated[float | None, "of an element (default: a share of its row's RMS)"] = None,
+    force: Annotated[bool, "replace files, a candidate's edits too"] = False,
+    device: Annotated[str, "default: cuda where a card is", Choices("", "cuda", "cpu")] = "",
+    mixture: Annotated[str, "normal: where extreme rows break the function", Choices("full", "normal")] = "full",
+    max_error_ratio: Annotated[float | None, "times the baseline's RMS error (default 1.58)",
                                Bounds(1, 1000)] = None,
     reuses_output: Annotated[bool, "the function hands out static buffers"] = False,
     cwd: Annotated[str, "folder that paths are relative to"] = "",
-    timeout: Annotated[float, "seconds for trying the target", Bounds(1, 86_400)] = 600,
+    timeout: Annotated[float, "seconds for the trial", Bounds(1, 86_400)] = 600,
 ) -> NewTarget:
     """Make a target from a function: its baseline with the whole contract, a candidate to edit, and the contract's file.
 
-    It is tried first: a function that does not run, a reference that is constant, NaN or deaf to an input, tolerances that
-    wrong answers would pass are refused, and nothing is written. Then edit <target>_candidate.py, nothing else.
+    It is tried first and refused, with nothing written, where it does not run, its reference is constant, NaN or deaf to an
+    input, or wrong answers would pass. Then edit <target>_candidate.py alone.
     """
     if cwd and not session.path(cwd).is_dir():
         raise ToolError(f"no such folder: {session.path(cwd)}", fix="check cwd")
