@@ -16,6 +16,7 @@ TEXT = """exit status: 0 done; for verify 0 faster, 10 inconclusive, 11 slower, 
 """
 OF_TOOL = {
     "verify": "exit status: 0 faster, 10 inconclusive, 11 slower, 12 incorrect, 13 invalid; with --require 0 where it is met",
+    "capture": "exit status: 0; with --apply that of its verdict: 0 faster, 10 inconclusive, 11 slower, 12 incorrect, 13 invalid",
     "doctor": "exit status: 0, or 20 when something fails",
     "audit": "exit status: 0, or 20 when a log or a row does not hold",
 }
@@ -27,6 +28,8 @@ def status_of(tool: str, plain: Mapping[str, Any], require: str | None = None) -
     """The exit status, and a line that says whether what was required is met; empty where nothing was."""
     if tool == "verify":
         return _of_verdict(plain, require)
+    if tool == "capture" and plain.get("applied"):
+        return _of_verdict(plain["applied"], None)
     is_well = plain.get("overall") != "fail" if tool == "doctor" else plain.get("ok") is not False if tool == "audit" else True
     return (0 if is_well else NOT_WELL), ""
 

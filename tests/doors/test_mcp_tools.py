@@ -22,7 +22,7 @@ from hotkernel.tool import Tool
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 REAL: list[Tool] = [*(each.load() for each in tools.LISTED), JOB]
 READ_ONLY = {"gpu_info", "roofline", "disasm", "explain", "history", "show"}
-RUNS_USER_CODE = {"audit", "bench", "record", "verify", "torch_trace", "profile", "new_target"}
+RUNS_USER_CODE = {"audit", "bench", "capture", "record", "verify", "torch_trace", "profile", "new_target"}
 
 
 def call(name: str, arguments: dict[str, Any], root: Path, mode: str = "auto") -> Any:

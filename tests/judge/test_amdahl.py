@@ -1,0 +1,64 @@
+"""Amdahl's law: what a faster part does to the whole, and whether what was measured is what was to be expected."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hotkernel.judge import samples
+from hotkernel.judge.amdahl import Part, expect, whole_speedup
+from hotkernel.schema.verdict import Measurement
+
+
+def steps(*ms: float) -> Measurement:
+    found = samples.measure(ms)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("share", "speedup", "whole"), [
+    (0.5, 2, 4 / 3), (0.5, math.inf, 2), (0.0, 10, 1), (1.0, 3, 3), (0.25, 0.5, 0.8), (1.3, 2, 2)])
+def test_the_whole_gains_by_the_share_that_became_faster(share: float, speedup: float, whole: float) -> None:
+    assert whole_speedup(share, speedup) == pytest.approx(whole)
+
+
+def test_nothing_is_left_of_a_whole_that_costs_nothing() -> None:
+    assert whole_speedup(1.0, math.inf) is None
+
+
+def test_a_gain_as_large_as_the_part_saves_agrees() -> None:
+    found = expect(steps(10.0, 10.1, 9.9), steps(7.5, 7.6, 7.4), [Part(ms=5.0, speedup=2.0, low=1.9, high=2.1)])
+
+    assert found.agrees
+    assert found.predicted[1] == pytest.approx(10 / 7.5)
+    assert found.measured[1] == pytest.approx(10 / 7.5)
+    assert "they agree" in found.words
+
+
+def test_parts_add_up() -> None:
+    found = expect(steps(10.0, 10.1, 9.9), steps(7.0, 7.1, 6.9), [Part(4.0, 2.0, 2.0, 2.0), Part(2.0, 2.0, 2.0, 2.0)])
+
+    assert found.agrees
+    assert found.predicted[1] == pytest.approx(10 / 7)
+
+
+def test_a_gain_that_the_step_does_not_show_disagrees() -> None:
+    found = expect(steps(10.0, 10.1, 9.9), steps(9.9, 10.0, 9.8), [Part(5.0, 2.0, 1.9, 2.1)])
+
+    assert not found.agrees
+    assert "less than expected" in found.words
+
+
+def test_a_gain_beyond_what_the_part_takes_disagrees() -> None:
+    found = expect(steps(10.0, 10.1, 9.9), steps(4.0, 4.1, 3.9), [Part(2.0, 2.0, 1.9, 2.1)])
+
+    assert not found.agrees
+    assert "more than expected" in found.words
+
+
+def test_noise_is_the_script_rules_own() -> None:
+    quiet = expect(steps(10.0, 10.1, 9.9), steps(9.0, 9.1, 8.9), [Part(4.0, 2.0, 1.9, 2.1)])
+    noisy = expect(steps(10.0, 12.0, 8.0), steps(9.0, 11.0, 7.0), [Part(4.0, 2.0, 1.9, 2.1)])
+
+    assert (quiet.agrees, noisy.agrees) == (False, True)
