@@ -97,7 +97,8 @@ def built() -> tuple[Decoder, torch.Tensor]:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args(sys.argv[1:])
     torch.manual_seed(0)
-    model = Decoder(given.layers, given.dim, given.tokens).to(given.device, DTYPES[given.dtype]).eval()
+    with torch.device(given.device):
+        model = Decoder(given.layers, given.dim, given.tokens).to(DTYPES[given.dtype]).eval()
     return model, torch.randint(0, VOCABULARY, (given.batch, given.tokens), device=given.device)
 
 

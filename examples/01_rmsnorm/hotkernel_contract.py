@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: 28ed6fb88fb7a84e371ee61e25ec2fcede084bf30afe06bed20e2b8036cf952f
+# version 0.2.0, SHA-256 of all that follows this line: b9e3982148a79b762b260b0e921506677dfcc9ac0ddb78db02e62de2a7abc50d
 from __future__ import annotations
 
 import ast
@@ -36,11 +36,11 @@ _DTYPES = {
     "bf16": torch.bfloat16, "bfloat16": torch.bfloat16, "fp16": torch.float16, "half": torch.float16,
     "float16": torch.float16, "fp32": torch.float32, "float": torch.float32, "float32": torch.float32,
     "fp64": torch.float64, "double": torch.float64, "float64": torch.float64,
+    "fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "float8_e4m3fn": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2, "float8_e5m2": torch.float8_e5m2,
     "int64": torch.int64, "long": torch.int64, "int32": torch.int32, "int": torch.int32, "int16": torch.int16,
     "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
 }
-FP8 = {name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)}  # torch 2.1
-_DTYPES.update({short: FP8[name] for name in FP8 for short in (name, "fp8_" + name[7:11])})
 # Draws beside the mixture (floats), uniform in the range (integers) and even odds (booleans), and what each is for.
 DRAWS: Dict[str, str] = {
     "perm": "a permutation along the last dimension: of 0 … n-1, or of n distinct numbers for floats",
@@ -51,6 +51,7 @@ DRAWS: Dict[str, str] = {
 _NUMBERED = ("share", "lengths", "offsets")
 _OF_FLOATS, _OF_INTEGERS, _RANGELESS = ("positive", "unit"), ("lengths", "offsets"), ("perm", "onehot", "lengths", "offsets")
 LAYOUTS = ("transposed", "sliced")  # the last two dimensions swapped in memory; rows that are parts of longer ones
+ORDER = "order="  # order=0213: the dimensions as they follow each other in memory, the outermost first
 SLICE_GAP = 16  # elements between the rows of a sliced input: still aligned
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEAD = re.compile(r"(?P<shape>scalar|\d+(?:[x,*]\d+)*)(?::(?P<dtype>[A-Za-z0-9_]+)(?![\w=]))?"
@@ -124,6 +125,9 @@ class Input:
                               % (name, draw, self.value, self.shape[-1]))
         if draw == "perm" and dtype.is_floating_point and self.shape[-1] > 4 / torch.finfo(dtype).eps:
             raise TargetError("input %s: %s has no %d distinct numbers of one kind" % (name, dtype, self.shape[-1]))
+        order = self.layout[len(ORDER):] if self.layout.startswith(ORDER) else ""
+        if order and sorted(order) != [str(at) for at in range(len(self.shape))]:
+            raise TargetError("input %s: %s must name each of its %d dimensions once" % (name, self.layout, len(self.shape)))
         if self.layout and len(self.shape) < 2:
             raise TargetError("input %s: %s needs two dimensions" % (name, self.layout))
 
@@ -137,8 +141,8 @@ def _read_words(name: str, spec: str, words: Any) -> Tuple[str, Any, str]:
     draw, value, layout = "", None, ""
     for word in words:
         key, equals, number = word.partition("=")
-        if key in LAYOUTS and not equals and not layout:
-            layout = key
+        if ((key in LAYOUTS and not equals) or word.startswith(ORDER)) and not layout:
+            layout = word
         elif key in DRAWS and not draw and bool(equals) == (key in _NUMBERED):
             draw = key
             try:
@@ -160,8 +164,8 @@ _NPY_DTYPES = {
 _SAFE_DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
 }
-_SAFE_DTYPES.update({"F8_" + name[7:11].upper(): dtype for name, dtype in FP8.items()})
 
 
 def load_function(spec: str, beside: str = "") -> Callable[..., Any]:
@@ -851,13 +855,16 @@ def draw_floats(spec: Input, shape: Tuple[int, ...], generator: torch.Generator,
 
 
 def relaid(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same numbers, transposed or sliced in memory."""
+    """The same numbers, transposed, sliced or otherwise ordered in memory."""
     if layout == "transposed":
         return x.transpose(-1, -2).contiguous().transpose(-1, -2)
     if layout == "sliced":
         wide = torch.zeros(*x.shape[:-1], x.shape[-1] + SLICE_GAP, dtype=x.dtype, device=x.device)
         wide[..., :x.shape[-1]] = x
         return wide[..., :x.shape[-1]]
+    if layout.startswith(ORDER):
+        order = [int(digit) for digit in layout[len(ORDER):]]
+        return x.permute(order).contiguous().permute([order.index(at) for at in range(x.dim())])
     return x
 
 
@@ -1012,9 +1019,9 @@ _BY_ELEMENT: Dict[torch.dtype, Tuple[float, float]] = {
     torch.float16: (4e-3, 4e-3),
     torch.float32: (1e-4, 1e-4),
     torch.float64: (1e-9, 1e-9),
+    torch.float8_e4m3fn: (0.14, 0.14),  # one step of its three bits of mantissa
+    torch.float8_e5m2: (0.28, 0.28),
 }
-_FP8 = {"float8_e4m3fn": (0.14, 0.14), "float8_e5m2": (0.28, 0.28)}  # one step of three and of two bits of mantissa
-_BY_ELEMENT.update({dtype: _FP8[name] for name, dtype in FP8.items()})
 MAX_ERROR_RATIO = 1.58  # between one rounding more and bf16 throughout: docs/decisions/0003 has the measurement
 # A sum of n terms in its own dtype, one after another, is about 0.2 sqrt(n) ulps off; an honest order is no worse than twice
 # that, and five times that at its worst element.

@@ -1,4 +1,4 @@
-"""The commands that docs/report.md shows are commands that the terminal takes."""
+"""The commands that docs/report.md and docs/capture.md show are commands that the terminal takes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 from hotkernel import arguments, cli, tools
 from hotkernel.completion import SCRIPTS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"(?:^|run: |`)(hotkernel \w[^`\n#>]*)", PAGE, re.MULTILINE)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "report.md").read_text(encoding="utf-8")
+PAGES = PAGE + (DOCS / "capture.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"(?:^|run: |`)(hotkernel \w[^`\n#>]*)", PAGES, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", sorted(set(SHOWN)))

@@ -185,7 +185,7 @@ def test_an_equal_candidate_is_swapped_in_and_its_gain_held_against_amdahls(benc
     assert applied.agrees is expected.agrees
 
 
-@pytest.mark.parametrize(("source", "why"), [(WRONG, "out of tolerance"), (RAISES, "no such thing"), 
+@pytest.mark.parametrize(("source", "why"), [(WRONG, "out of tolerance"), (RAISES, "no such thing"),
                                              (BEHAVES_WHEN_CHECKED, "off from the first")])
 def test_a_wrong_candidate_is_refused_and_no_gain_is_told(bench: Bench, source: str, why: str) -> None:
     applied = bench.apply(source).applied

@@ -46,7 +46,7 @@ def expect(before: Measurement, after: Measurement, parts: Sequence[Part]) -> Ex
     told = (f"{sum(part.ms for part in parts):.4g} of {before.mean_ms:.4g} ms of a step were replaced: by verify that "
             f"saves {saved[1]:.3g} ms ({saved[0]:.3g} to {saved[2]:.3g}); measured are {gained:.3g} ms "
             f"({reached[0]:.3g} to {reached[2]:.3g})")
-    words = f"{told}: {'they agree' if agrees else _disagreement(saved, reached)}"
+    words = f"{told}: {_agreement(saved, reached) if agrees else _disagreement(saved, reached)}"
     return Expectation(predicted, measured, agrees, words)
 
 
@@ -56,8 +56,13 @@ def _ratios(whole_ms: float, saved_ms: Sequence[float]) -> tuple[float, float, f
     return least, likely, most
 
 
+def _agreement(saved: Sequence[float], reached: Sequence[float]) -> str:
+    hides = saved[0] > 0 >= reached[0]
+    return "they agree, but so would no gain at all: too noisy to tell" if hides else "they agree"
+
+
 def _disagreement(saved: Sequence[float], reached: Sequence[float]) -> str:
     if reached[2] < saved[0]:
         return ("less than expected: the step waits for something else (launches, the host), its calls have warm caches "
                 "where verify's are cold, or the candidate costs more around the call than in it")
-    return "more than expected: the candidate spares what lies around the call too, or the two runs differed in something else"
+    return "more than expected: the candidate spares what lies around the call too, or something else was at work on the machine"

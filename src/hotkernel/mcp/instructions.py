@@ -5,7 +5,8 @@ hotkernel gives you hands on a GPU: profilers, SASS, a roofline, a judge that ti
 
 The loop for making a kernel faster:
 1. doctor and gpu_info once: what works here, which card. calibrate once per card: what it really reaches.
-2. new_target makes <name>_baseline.py and <name>_candidate.py from the user's function. Edit the candidate alone.
+2. new_target makes <name>_baseline.py and <name>_candidate.py from the user's function. Edit the candidate alone. \
+Of a whole model, capture says what dominates and makes such a target of it (pick); after a win, apply tries it there.
 3. torch_trace, then profile or disasm or explain: find what costs time before you change anything.
 4. roofline: how far the baseline is from what the card can do. Within 10 % of the measured ceiling, stop.
 5. One hypothesis, one change, then verify. Its verdict is one of faster, slower, inconclusive, incorrect, invalid; \
