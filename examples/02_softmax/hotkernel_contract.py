@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: b9e3982148a79b762b260b0e921506677dfcc9ac0ddb78db02e62de2a7abc50d
+# version 0.2.0, SHA-256 of all that follows this line: 5cdfb1aec2d07917028b786ce20a2f74c0376fecfa11c467424a78e0e2d567e6
 from __future__ import annotations
 
 import ast
@@ -36,11 +36,11 @@ _DTYPES = {
     "bf16": torch.bfloat16, "bfloat16": torch.bfloat16, "fp16": torch.float16, "half": torch.float16,
     "float16": torch.float16, "fp32": torch.float32, "float": torch.float32, "float32": torch.float32,
     "fp64": torch.float64, "double": torch.float64, "float64": torch.float64,
-    "fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "float8_e4m3fn": torch.float8_e4m3fn,
-    "fp8_e5m2": torch.float8_e5m2, "float8_e5m2": torch.float8_e5m2,
     "int64": torch.int64, "long": torch.int64, "int32": torch.int32, "int": torch.int32, "int16": torch.int16,
     "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
 }
+FP8 = {name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)}  # torch 2.1
+_DTYPES.update({short: FP8[name] for name in FP8 for short in (name, "fp8_" + name[7:11])})
 # Draws beside the mixture (floats), uniform in the range (integers) and even odds (booleans), and what each is for.
 DRAWS: Dict[str, str] = {
     "perm": "a permutation along the last dimension: of 0 … n-1, or of n distinct numbers for floats",
@@ -164,8 +164,8 @@ _NPY_DTYPES = {
 _SAFE_DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
-    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
 }
+_SAFE_DTYPES.update({"F8_" + name[7:11].upper(): dtype for name, dtype in FP8.items()})
 
 
 def load_function(spec: str, beside: str = "") -> Callable[..., Any]:
@@ -1019,9 +1019,9 @@ _BY_ELEMENT: Dict[torch.dtype, Tuple[float, float]] = {
     torch.float16: (4e-3, 4e-3),
     torch.float32: (1e-4, 1e-4),
     torch.float64: (1e-9, 1e-9),
-    torch.float8_e4m3fn: (0.14, 0.14),  # one step of its three bits of mantissa
-    torch.float8_e5m2: (0.28, 0.28),
 }
+_FP8 = {"float8_e4m3fn": (0.14, 0.14), "float8_e5m2": (0.28, 0.28)}  # one step of three and of two bits of mantissa
+_BY_ELEMENT.update({dtype: _FP8[name] for name, dtype in FP8.items()})
 MAX_ERROR_RATIO = 1.58  # between one rounding more and bf16 throughout: docs/decisions/0003 has the measurement
 # A sum of n terms in its own dtype, one after another, is about 0.2 sqrt(n) ulps off; an honest order is no worse than twice
 # that, and five times that at its worst element.
