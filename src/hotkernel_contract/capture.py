@@ -86,8 +86,11 @@ class ModuleMarks:
     def begin(self) -> None:
         from torch.nn.modules import module
 
-        self.hooks = [module.register_module_forward_pre_hook(self.enter),
-                      module.register_module_forward_hook(self.leave, always_call=True)]
+        self.hooks = [module.register_module_forward_pre_hook(self.enter)]
+        try:
+            self.hooks.append(module.register_module_forward_hook(self.leave, always_call=True))
+        except TypeError:  # before torch 2.1: where a forward raises and the script goes on, its ranges stay open
+            self.hooks.append(module.register_module_forward_hook(self.leave))
 
     def end(self) -> None:
         for hook in self.hooks:

@@ -21,7 +21,7 @@ from hotkernel.schema.verdict import Fault, Side, Verdict, VerdictKind
 from hotkernel.session import Session
 from hotkernel.tools import script_pairs
 from hotkernel.tools.bench import check_counts
-from hotkernel.tools.captured_targets import SCHEMA, Asked
+from hotkernel.tools.captured_targets import SCHEMA, Asked, key_of
 from hotkernel.tools.card_lock import card_held
 
 SWAPPER = Path(__file__).parents[2] / "hotkernel_contract" / "swapping.py"
@@ -43,7 +43,7 @@ def apply(session: Session, asked: Asked, candidate: Path, *, output: str, rtol:
         with card_held(session):
             seen, fault = _checked(session, check)
             runs = script_pairs.run_in_turn(session, sides, WARMUP, n) if fault is None else script_pairs.Runs(fault=fault)
-    return _applied(session, known, candidate, sides, seen, runs)
+    return _applied(session, {**known, "is_other": known["capture"] != key_of(asked)}, candidate, sides, seen, runs)
 
 
 def _known(candidate: Path) -> dict[str, Any]:
@@ -120,6 +120,8 @@ def _expected(known: Mapping[str, Any], comparison: Comparison | None, verdict: 
         return None, "there is no gain to be expected of a candidate that is not right"
     if comparison is None:
         return None, "no verify of this very candidate is saved, so no gain is predicted: call verify first"
+    if known["is_other"]:
+        return None, "no gain is predicted: the script, its arguments or its step are not those of the capture; pick again"
     speedups = {row.case: (row.speedup, row.interval_99) for row in comparison.cases}
     parts = []
     for part in known["parts"]:

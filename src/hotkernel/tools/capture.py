@@ -45,7 +45,7 @@ def capture(
     After a win, apply swaps the candidate in: same outputs, step times, gain as predicted?
     """
     asked = Asked(session.file(script, cwd=cwd), tuple(args or ()), step, cwd, timeout)
-    key, state = captures.key_of(asked.script, asked.args, step), state_dir(session.environment)
+    key, state = captured_targets.key_of(asked), state_dir(session.environment)
     if pick and apply:
         raise ToolError("pick and apply are two steps", fix="pick first, win, then apply")
     run = captures.load(state, key) if pick or apply else None

@@ -12,6 +12,7 @@ from typing import Any
 
 from hotkernel.errors import ToolError
 from hotkernel.profilers import nsys
+from hotkernel.records import captures
 from hotkernel.records.files import write_whole
 from hotkernel.scaffold import captured
 from hotkernel.schema.capture import MODULE, CapturedTarget, CaptureRow, CaptureRun
@@ -146,6 +147,11 @@ def _warned(call: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def key_of(asked: Asked) -> str:
+    """What a capture of this script as it is now is kept under."""
+    return captures.key_of(asked.script, asked.args, asked.step)
+
+
 def _known(asked: Asked, run: CaptureRun, row: CaptureRow, choice: captured.Choice, made: NewTarget,
            is_inner: bool) -> dict[str, Any]:
     """What apply needs: where the calls are found again, and how long those of each case take in a step."""
@@ -155,7 +161,7 @@ def _known(asked: Asked, run: CaptureRun, row: CaptureRow, choice: captured.Choi
     parts = [{"case": name, "key": call["key"], "calls": call["calls"], "us": times[at] / run.steps if at in times else None,
               "share": times[at] / run.total_us if at in times and run.total_us else None}
              for at, (name, call) in enumerate(zip(captured.case_names(choice), choice.calls, strict=True))]
-    return {"schema": SCHEMA, "target": made.target, "script": str(asked.script), "args": list(asked.args), "step": asked.step,
-            "device": run.device, "kind": row.kind, "row": row.name, "tree": choice.first["tree"], "is_inner": is_inner,
+    return {"schema": SCHEMA, "target": made.target, "capture": key_of(asked), "script": str(asked.script),
+            "args": list(asked.args), "step": asked.step, "device": run.device, "kind": row.kind, "row": row.name, "tree": choice.first["tree"], "is_inner": is_inner,
             "writes": choice.first["writes"], "spellings": sorted({s for call in choice.calls for s in call["spellings"]}),
             "parts": parts}
