@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: 5cdfb1aec2d07917028b786ce20a2f74c0376fecfa11c467424a78e0e2d567e6
+# version 0.2.0, SHA-256 of all that follows this line: c7708450a7a9b87ec1ffd3cbc3f8949a40da3b461806608929dfdb42dd40ab75
 from __future__ import annotations
 
 import ast
@@ -354,8 +354,9 @@ class Call:
 
     def arguments(self, values: Dict[str, Any]) -> Arguments:
         """One call's arguments of `values`."""
-        places = [*self.positional, *([WEIGHTS] if self.has_weights else [])]
-        return Arguments(tuple(values[name] for name in places), {**{n: values[n] for n in self.keywords}, **self.constants},
+        weights = (values.get(WEIGHTS, {}),) if self.has_weights else ()  # a module may have none
+        return Arguments((*(values[name] for name in self.positional), *weights),
+                         {**{n: values[n] for n in self.keywords}, **self.constants},
                          [values[name] for name in self.gradients], [values[name] for name in self.cotangents])
 
     def runner(self, function: Callable[..., Any]) -> Callable[[Arguments], Any]:

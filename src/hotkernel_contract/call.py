@@ -64,8 +64,9 @@ class Call:
 
     def arguments(self, values: Dict[str, Any]) -> Arguments:
         """One call's arguments of `values`."""
-        places = [*self.positional, *([WEIGHTS] if self.has_weights else [])]
-        return Arguments(tuple(values[name] for name in places), {**{n: values[n] for n in self.keywords}, **self.constants},
+        weights = (values.get(WEIGHTS, {}),) if self.has_weights else ()  # a module may have none
+        return Arguments((*(values[name] for name in self.positional), *weights),
+                         {**{n: values[n] for n in self.keywords}, **self.constants},
                          [values[name] for name in self.gradients], [values[name] for name in self.cotangents])
 
     def runner(self, function: Callable[..., Any]) -> Callable[[Arguments], Any]:

@@ -6,7 +6,7 @@ import inspect
 import keyword
 import math
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Sequence, Tuple
 
 import torch
 
@@ -35,25 +35,63 @@ class ObservedCall:
         return "%s | %s | %r" % (self.text, ", ".join(inputs), self.constants)
 
 
-def observe(args: Sequence[Any], kwargs: Dict[str, Any], names: Sequence[str]) -> ObservedCall:
-    """What a call with these arguments is, the parameters being called `names`; raises Unfit."""
-    call, words = ObservedCall("", {}, {}), []
-    by_name: List[str] = []
+@dataclass(frozen=True)
+class Parameters:
+    """What a function says of its arguments: their names in order, defaults, and which may go by place."""
+
+    names: Tuple[str, ...]
+    defaults: Dict[str, Any] = field(default_factory=dict)
+    by_place: FrozenSet[str] = frozenset()
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], skip: int = 0) -> Parameters:
+        """Of a function without its first `skip`; of one that does not say, those of the operator that it is named after."""
+        schema = getattr(function, "_schema", None)
+        try:
+            found = list(inspect.signature(function).parameters.values())[skip:] if schema is None else []
+        except (TypeError, ValueError):
+            packet = getattr(torch.ops.aten, getattr(function, "__name__", "").strip("_"), None)
+            schemas = [getattr(packet, each)._schema for each in (packet.overloads() if packet else [])]
+            schema = max(schemas, key=lambda each: len(each.arguments), default=None)
+            found = []
+        if schema is not None:
+            return cls(tuple(each.name for each in schema.arguments))
+        return cls(tuple(each.name for each in found),
+                   {each.name: each.default for each in found if each.default is not each.empty},
+                   frozenset(each.name for each in found if each.kind is each.POSITIONAL_OR_KEYWORD))
+
+
+def observe(args: Sequence[Any], kwargs: Dict[str, Any], parameters: Parameters) -> ObservedCall:
+    """What a call with these arguments is, told the same whoever spelled it: what is the default is left out. Raises Unfit."""
+    call, words, by_name = ObservedCall("", {}, {}), [], []
+    names = parameters.names
     given = [(names[at] if at < len(names) else "argument%d" % at, at, value) for at, value in enumerate(args)]
-    for name, place, value in [*given, *((each, each, value) for each, value in kwargs.items())]:
+    order = {name: at for at, name in enumerate(names)}
+    given += sorted(((name, name, value) for name, value in kwargs.items()), key=lambda each: order.get(each[0], len(order)))
+    for name, place, value in given:
+        if name in parameters.defaults and _is_the_default(value, parameters.defaults[name]):
+            continue
         before = len(call.tensors)
         text = _worded(call, _legal(name), value)
-        words.append(text if isinstance(place, int) else "%s=%s" % (place, text))
+        is_next = len(words) < len(names) and names[len(words)] == name and not any("=" in word for word in words)
+        goes_by_place = (is_next and name in parameters.by_place) or (isinstance(place, int) and not parameters.by_place)
+        words.append(text if goes_by_place or (isinstance(place, int) and name not in order) else "%s=%s" % (name, text))
         if text in call.tensors or text in call.constants:
             call.places.append((text, place))
         elif len(call.tensors) > before:
             call.places.append(("", place))  # nested
-        if text in call.tensors and not isinstance(place, int):
+        if text in call.tensors and not goes_by_place:
             by_name.append(text)
     if not call.tensors:
         raise Unfit("it takes no tensor")
     call.text, call.by_name = ", ".join(words), tuple(by_name)
     return call
+
+
+def _is_the_default(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return is_plain(value) and is_plain(default) and type(value) is type(default) and bool(value == default)
 
 
 def _worded(call: ObservedCall, name: str, value: Any) -> str:
@@ -106,20 +144,6 @@ def _unused(call: ObservedCall, name: str) -> str:
     while name in call.tensors or name in call.constants:
         name += "_"
     return name
-
-
-def names_of(function: Callable[..., Any]) -> List[str]:
-    """The names of a function's parameters, in order; of one that does not say, those of the operator it is named after."""
-    schema = getattr(function, "_schema", None)
-    if schema is not None:
-        return [each.name for each in schema.arguments]
-    try:
-        return list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        packet = getattr(torch.ops.aten, getattr(function, "__name__", "").strip("_"), None)
-        schemas = [getattr(packet, each)._schema for each in (packet.overloads() if packet else [])]
-        longest = max(schemas, key=lambda each: len(each.arguments), default=None)
-        return [each.name for each in longest.arguments] if longest else []
 
 
 def layout_of(x: torch.Tensor) -> str:

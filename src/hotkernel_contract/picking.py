@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 KEPT_BYTES = 2_000_000_000  # of real tensors
 # An operator whose function of torch has another name.
@@ -67,7 +67,7 @@ class Picker:
         import torch
 
         from hotkernel_contract.capture import ModuleMarks
-        from hotkernel_contract.observed_call import names_of
+        from hotkernel_contract.observed_call import Parameters
 
         original, name_of = torch.nn.Module.__call__, ModuleMarks(self.script).name_of
 
@@ -75,7 +75,7 @@ class Picker:
             run = lambda: original(module, *args, **kwargs)  # noqa: E731
             if name_of(type(module)) != self.request["name"]:
                 return run()
-            return self.note(self.outer, "", args, kwargs, names_of(module.forward), run, module)
+            return self.note(self.outer, "", args, kwargs, Parameters.of(module.forward), run, module)
 
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
         return lambda: setattr(torch.nn.Module, "__call__", original)
@@ -85,7 +85,7 @@ class Picker:
         from torch.overrides import TorchFunctionMode, resolve_name
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        from hotkernel_contract.observed_call import names_of
+        from hotkernel_contract.observed_call import Parameters
 
         picker, wanted = self, self.request["name"]
         base = RENAMED.get(wanted.rpartition("::")[2], wanted.rpartition("::")[2])
@@ -97,22 +97,23 @@ class Picker:
                 plain = name.strip("_") if name.startswith("__") else name
                 if plain != base:
                     return run()
-                return picker.note(picker.outer, resolve_name(func) or "", args, kwargs or {}, names_of(func), run)
+                return picker.note(picker.outer, resolve_name(func) or "", args, kwargs or {}, Parameters.of(func), run)
 
         class Operators(TorchDispatchMode):
             def __torch_dispatch__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
                 run = lambda: func(*args, **(kwargs or {}))  # noqa: E731
                 if func._schema.name != wanted:
                     return run()
-                return picker.note(picker.inner, "torch.ops.%s" % func, args, kwargs or {}, names_of(func), run)
+                return picker.note(picker.inner, "torch.ops.%s" % func, args, kwargs or {}, Parameters.of(func), run,
+                                   schema=func._schema)
 
         modes = [Functions(), Operators()]
         for mode in modes:
             mode.__enter__()
         return lambda: [mode.__exit__(None, None, None) for mode in reversed(modes)] and None
 
-    def note(self, into: Dict[str, Dict[str, Any]], spelled: str, args: Any, kwargs: Any, names: List[str],
-             run: Callable[[], Any], module: Any = None) -> Any:
+    def note(self, into: Dict[str, Dict[str, Any]], spelled: str, args: Any, kwargs: Any, parameters: Any,
+             run: Callable[[], Any], module: Any = None, schema: Any = None) -> Any:
         """Run the call, and keep what it was."""
         from hotkernel_contract.observed_call import Unfit, observe
 
@@ -121,7 +122,7 @@ class Picker:
         self.is_busy = True
         try:
             try:
-                call = observe(args, kwargs, names)
+                call = observe(args, kwargs, parameters)
                 key = "%s | %s" % (call.key, self.tree_of(module))
                 row = into.get(key) or self.first(into, call, module, spelled)
             except Unfit as error:
@@ -131,7 +132,8 @@ class Picker:
             self.is_busy = module is not None
             output = run()
             self.is_busy = True
-            written = [name for name, x in call.tensors.items() if _version(x) != versions[name]]
+            written = written_by(schema, parameters.names, call) if schema else [
+                name for name, x in call.tensors.items() if _version(x) != versions[name]]
             row["calls"] += 1
             row["writes"] = sorted({*row["writes"], *written})
             row["spellings"] = sorted({*row["spellings"], spelled})
@@ -191,6 +193,12 @@ class Picker:
         if kept:
             torch.save(kept, self.request["tensors"])
         return {"calls": rows, "unfit": self.unfit, "kept": sorted(kept), "is_inner": not self.outer and bool(self.inner)}
+
+
+def written_by(schema: Any, names: Sequence[str], call: Any) -> List[str]:
+    """The inputs that an operator says it writes; down there no version counts."""
+    written = {at for at, each in enumerate(schema.arguments) if each.alias_info is not None and each.alias_info.is_write}
+    return [name for name, place in call.places if (place if isinstance(place, int) else names.index(place)) in written]
 
 
 def _version(x: Any) -> int:

@@ -7,6 +7,7 @@ Prints one JSON line, as a script that times itself does. The script's files are
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import statistics
@@ -134,32 +135,33 @@ class Swap:
         torch.nn.Module.__init_subclass__ = classmethod(later)
 
     def wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        from hotkernel_contract.observed_call import names_of
+        from hotkernel_contract.observed_call import Parameters
 
-        names = names_of(original)
+        parameters = Parameters.of(original)
 
         def swapped(*args: Any, **kwargs: Any) -> Any:
-            return self.call(original, names, args, kwargs, None)
+            return self.call(original, parameters, args, kwargs, None)
 
         return swapped
 
     def wrapped_forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        from hotkernel_contract.observed_call import names_of
+        from hotkernel_contract.observed_call import Parameters
 
-        names = names_of(original)[1:]
+        parameters = Parameters.of(original, skip=1)
 
+        @functools.wraps(original)
         def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
-            return self.call(original, names, args, kwargs, module)
+            return self.call(original, parameters, args, kwargs, module)
 
         return forward
 
-    def call(self, original: Callable[..., Any], names: List[str], args: Any, kwargs: Any, module: Any) -> Any:
+    def call(self, original: Callable[..., Any], parameters: Any, args: Any, kwargs: Any, module: Any) -> Any:
         own = args if module is None else (module, *args)
         if self.is_inside:  # the candidate may call what it stands for
             return original(*own, **kwargs)
         self.is_inside = True
         try:
-            given = self.given(names, args, kwargs, module)
+            given = self.given(parameters, args, kwargs, module)
             if given is None:
                 self.left += 1
                 return original(*own, **kwargs)
@@ -170,7 +172,7 @@ class Swap:
         finally:
             self.is_inside = False
 
-    def given(self, names: List[str], args: Any, kwargs: Any, module: Any) -> Optional[Tuple[List[Any], Dict[str, Any]]]:
+    def given(self, parameters: Any, args: Any, kwargs: Any, module: Any) -> Optional[Tuple[List[Any], Dict[str, Any]]]:
         """What the candidate is called with; None for a call that it is not for."""
         import torch
 
@@ -179,30 +181,30 @@ class Swap:
                    tuple((n, (x.shape, x.dtype, x.stride()) if isinstance(x, torch.Tensor) else x) for n, x in kwargs.items()))
             plan = self.plans.get(key)
             if plan is None:
-                plan = self.plans[key] = self.planned(names, args, kwargs, module)
+                plan = self.plans[key] = self.planned(parameters, args, kwargs, module)
         except TypeError:  # a list among the arguments: no key
-            plan = self.planned(names, args, kwargs, module)
+            plan = self.planned(parameters, args, kwargs, module)
         if not plan[0]:
             return None
         _, tensors, words, constants, is_nested = plan
         if is_nested:
             from hotkernel_contract.observed_call import observe
 
-            return list(observe(args, kwargs, names).tensors.values()), dict(constants)
+            return list(observe(args, kwargs, parameters).tensors.values()), dict(constants)
         places = [args[at] if isinstance(at, int) else kwargs[at] for at in tensors]
-        named = {name: kwargs[at] for name, at in words}
+        named = {name: args[at] if isinstance(at, int) else kwargs[at] for name, at in words}
         if module is not None:
             places.append({name: table[leaf] for table, leaf, name in self.trees[id(module)][2]})
         return places, {**named, **constants}
 
-    def planned(self, names: List[str], args: Any, kwargs: Any, module: Any) -> Tuple[Any, ...]:
+    def planned(self, parameters: Any, args: Any, kwargs: Any, module: Any) -> Tuple[Any, ...]:
         """Whether it is a call of the target's, and where its tensors and constants are."""
         import torch
 
         from hotkernel_contract.observed_call import Unfit, observe
 
         try:
-            call = observe(args, kwargs, names)
+            call = observe(args, kwargs, parameters)
         except Unfit:
             return (False,)
         if call.key not in self.keys or (module is not None and not self.is_of_tree(module)):

@@ -11,14 +11,14 @@ import torch
 
 from hotkernel_contract.inputs import draw_one
 from hotkernel_contract.module_tree import lines_of, shape_of
-from hotkernel_contract.observed_call import Unfit, layout_of, names_of, observe, spelled
+from hotkernel_contract.observed_call import Parameters, Unfit, layout_of, observe, spelled
 from hotkernel_contract.spec import Input, TargetError
 
 X = torch.randn(2, 3, 4)
 
 
 def observed(*args: Any, **kwargs: Any) -> Any:
-    return observe(args, kwargs, ["input", "weight", "bias", "eps"])
+    return observe(args, kwargs, Parameters(("input", "weight", "bias", "eps")))
 
 
 def test_a_call_is_told_by_names_in_its_own_order() -> None:
@@ -30,7 +30,7 @@ def test_a_call_is_told_by_names_in_its_own_order() -> None:
 
 
 def test_tensors_in_a_list_get_names_of_their_own() -> None:
-    call = observe([[X, X], 1], {}, ["tensors", "dim"])
+    call = observe([[X, X], 1], {}, Parameters(("tensors", "dim")))
 
     assert call.text == "[x, tensors1], dim"
     assert list(call.tensors) == ["x", "tensors1"]
@@ -51,8 +51,21 @@ def test_what_no_target_can_be_given_is_refused(given: tuple[Any, ...]) -> None:
 
 
 def test_a_built_in_has_the_names_of_its_operator() -> None:
-    assert names_of(torch.softmax)[:2] == ["self", "dim"]
-    assert names_of(torch.nn.functional.rms_norm)[:2] == ["input", "normalized_shape"]
+    assert Parameters.of(torch.softmax).names[:2] == ("self", "dim")
+    assert Parameters.of(torch.nn.functional.rms_norm).names[:2] == ("input", "normalized_shape")
+
+
+def test_a_call_is_the_same_however_it_is_spelled() -> None:
+    weight, known = torch.ones(4), Parameters.of(torch.nn.functional.layer_norm)
+    spellings = [([X, (4,), weight], {}), ([X, (4,)], {"weight": weight, "bias": None, "eps": 1e-5}),
+                 ([], {"weight": weight, "normalized_shape": (4,), "input": X})]
+
+    assert {observe(args, kwargs, known).text for args, kwargs in spellings} == {"x, normalized_shape, weight"}
+    assert observe([X, (4,)], {"eps": 1e-3}, known).text == "x, normalized_shape, eps=eps"
+
+
+def test_what_a_built_in_was_given_by_keyword_stays_so() -> None:
+    assert observe([X, X], {"alpha": 2}, Parameters.of(torch.add)).text == "x, other, alpha=alpha"
 
 
 @pytest.mark.parametrize("x", [X, X.transpose(-1, -2), X.transpose(0, 1), torch.randn(3, 2, 4, 5).permute(1, 2, 0, 3)])

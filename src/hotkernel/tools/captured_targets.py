@@ -66,7 +66,7 @@ def make_target(session: Session, asked: Asked, run: CaptureRun, row: CaptureRow
     folder.mkdir(parents=True, exist_ok=True)
     try:
         seen = _seen(session, asked, row, files["tensors"], keep)
-        choice = captured.choose(seen["calls"], _times(row, seen["calls"]))
+        choice = captured.choose(seen["calls"], _times(row, seen["calls"], run.steps))
         write_whole(files["call"], captured.source(name, row.name, asked.script.name, choice.first, files["tensors"]))
         made, notes = _tried(session, asked, row, choice, name, files, out_dir)
         known = _known(asked, run, row, choice, made, seen["is_inner"])
@@ -77,7 +77,8 @@ def make_target(session: Session, asked: Asked, run: CaptureRun, row: CaptureRow
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
         raise
-    left = (*choice.left_out, *(f"{count} calls: {why}" for why, count in seen["unfit"].items()), *notes)
+    left = (*choice.left_out, *(f"{count} calls: {why}" for why, count in seen["unfit"].items()),
+            *_unseen(row, seen, run.steps), *notes)
     cases = captured.case_names(choice) if len(choice.calls) > 1 else [""]
     inputs = {case: tuple(f"{each}: {one['described']}" for each, one in call["inputs"].items())
               for case, call in zip(cases, choice.calls, strict=True)}
@@ -106,15 +107,21 @@ def _seen(session: Session, asked: Asked, row: CaptureRow, tensors: Path, keep: 
     return seen
 
 
-def _times(row: CaptureRow, calls: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-    """What each kind of call takes, by the inputs that the capture has for it."""
+def _times(row: CaptureRow, calls: Sequence[Mapping[str, Any]], steps: int) -> dict[int, float]:
+    """What each kind of call takes in all steps, by the inputs that the capture has for it; the share of those that were seen."""
     times: dict[int, float] = {}
     for at, call in enumerate(calls):
         mine = [each["described"] for each in call["inputs"].values()]
         for kind in row.kinds:
             if [each for each in kind.inputs if each.startswith("[") and " " in each][: len(mine)] == mine:
-                times[at] = kind.time_us
+                times[at] = kind.time_us * min(1.0, call["calls"] * steps / kind.calls)
     return times
+
+
+def _unseen(row: CaptureRow, seen: Mapping[str, Any], steps: int) -> list[str]:
+    """What of the row's calls nobody could look at, in words."""
+    missing = row.calls // steps - sum(call["calls"] for call in seen["calls"]) - sum(seen["unfit"].values())
+    return [f"{missing} calls in a step from inside of other functions, or in the backward"] if missing > 0 else []
 
 
 def _tried(session: Session, asked: Asked, row: CaptureRow, choice: captured.Choice, name: str, files: Mapping[str, Path],
@@ -155,13 +162,14 @@ def key_of(asked: Asked) -> str:
 def _known(asked: Asked, run: CaptureRun, row: CaptureRow, choice: captured.Choice, made: NewTarget,
            is_inner: bool) -> dict[str, Any]:
     """What apply needs: where the calls are found again, and how long those of each case take in a step."""
-    times = _times(row, choice.calls)
-    if len(choice.calls) == 1 and not choice.left_out:
+    times = _times(row, choice.calls, run.steps)
+    if len(choice.calls) == 1 and not choice.left_out and choice.first["calls"] * run.steps == row.calls:
         times = {0: row.time_us}  # all that the row has
     parts = [{"case": name, "key": call["key"], "calls": call["calls"], "us": times[at] / run.steps if at in times else None,
               "share": times[at] / run.total_us if at in times and run.total_us else None}
              for at, (name, call) in enumerate(zip(captured.case_names(choice), choice.calls, strict=True))]
     return {"schema": SCHEMA, "target": made.target, "capture": key_of(asked), "script": str(asked.script),
-            "args": list(asked.args), "step": asked.step, "device": run.device, "kind": row.kind, "row": row.name, "tree": choice.first["tree"], "is_inner": is_inner,
+            "args": list(asked.args), "step": asked.step, "device": run.device, "kind": row.kind, "row": row.name,
+            "tree": choice.first["tree"], "is_inner": is_inner,
             "writes": choice.first["writes"], "spellings": sorted({s for call in choice.calls for s in call["spellings"]}),
             "parts": parts}
