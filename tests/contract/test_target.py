@@ -240,3 +240,11 @@ def test_a_file_without_a_target_is_refused_by_its_name(tmp_path: Path):
 def test_a_function_that_does_not_say_its_parameters_has_none_that_are_known():
     assert parameters_of(scaled) == ["x", "w"]
     assert parameters_of(torch.nn.functional.gelu) is None
+
+
+def test_a_module_without_weights_is_given_an_empty_dict_of_them() -> None:
+    target = Target(name="gelu", function=torch.nn.GELU(), inputs={"x": "4x8"}, dtype="fp32", device="cpu")
+    x = torch.randn(4, 8)
+
+    assert torch.equal(target.run({"x": x})["output"], torch.nn.functional.gelu(x))
+    assert torch.equal(target.run({"x": x}, lambda x, weights: x + len(weights))["output"], x)
