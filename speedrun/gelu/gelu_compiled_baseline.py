@@ -1,0 +1,22 @@
+"""The target gelu against torch.compile: the faster of the eager function and of the modes whose device time can differ.
+
+`reduce-overhead` is `default` in a CUDA graph: it saves the host's launches, which are in no verdict.
+"""
+
+import torch
+
+from hotkernel_contract import Target, load_function
+
+baseline = load_function("./mykernels.py:gelu", __file__)
+
+TARGET = Target(
+    name="gelu_compiled",
+    function=baseline,
+    baselines={"default": torch.compile(baseline), "max_autotune": torch.compile(baseline, mode="max-autotune-no-cudagraphs")},
+    inputs={"x": "8192x8192"},
+    rotate=("x",),
+    reference=baseline,
+)
+
+if __name__ == "__main__":
+    TARGET.main(baseline, impl="baseline")

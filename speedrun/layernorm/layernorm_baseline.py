@@ -1,0 +1,15 @@
+"""The baseline of the target layernorm and the whole contract it is judged by: PyTorch's own kernel."""
+
+from hotkernel_contract import Target, load_function
+
+baseline = load_function("./mykernels.py:layernorm", __file__)
+
+TARGET = Target(
+    name="layernorm",
+    function=baseline,
+    inputs={"x": "4096x8192", "w": "8192", "b": "8192"},
+    rotate=("x",),
+)
+
+if __name__ == "__main__":
+    TARGET.main(baseline, impl="baseline")

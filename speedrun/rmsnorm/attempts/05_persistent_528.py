@@ -1,0 +1,28 @@
+"""528 programs of 4 warps walk the rows, two stages each: more rows in flight, as shared memory allows; some 2 %."""
+
+import torch
+import triton
+import triton.language as tl
+
+EPSILON = 1e-6
+PROGRAMS, WARPS, STAGES = 528, 4, 2
+
+
+@triton.jit
+
+
+def kernel(x, w, y, rows, epsilon, COLUMNS: tl.constexpr, STAGES: tl.constexpr):
+    at = tl.arange(0, COLUMNS)
+    weight = tl.load(w + at).to(tl.float32)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
+        start = row * COLUMNS
+        value = tl.load(x + start + at).to(tl.float32)
+        scale = 1.0 / tl.sqrt(tl.sum(value * value, axis=0) / COLUMNS + epsilon)
+        tl.store(y + start + at, (value * scale * weight).to(y.dtype.element_ty))
+
+
+def candidate(x, w):
+    y = torch.empty_like(x)
+    rows, columns = x.shape
+    kernel[(min(PROGRAMS, rows),)](x, w, y, rows, EPSILON, COLUMNS=columns, STAGES=STAGES, num_warps=WARPS)
+    return y

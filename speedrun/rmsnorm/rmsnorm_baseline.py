@@ -1,0 +1,15 @@
+"""The baseline of the target rmsnorm and the whole contract it is judged by: a chain of eager operations."""
+
+from hotkernel_contract import Target, load_function
+
+baseline = load_function("./mykernels.py:rmsnorm", __file__)
+
+TARGET = Target(
+    name="rmsnorm",
+    function=baseline,
+    inputs={"x": "4096x8192", "w": "8192"},
+    rotate=("x",),
+)
+
+if __name__ == "__main__":
+    TARGET.main(baseline, impl="baseline")

@@ -1,0 +1,15 @@
+"""The baseline of the target rmsnorm_backward and the whole contract it is judged by: eager operations; two outputs."""
+
+from hotkernel_contract import Target, load_function
+
+baseline = load_function("./mykernels.py:rmsnorm_backward", __file__)
+
+TARGET = Target(
+    name="rmsnorm_backward",
+    function=baseline,
+    inputs={"dy": "4096x8192", "x": "4096x8192", "w": "8192"},
+    rotate=("dy", "x"),
+)
+
+if __name__ == "__main__":
+    TARGET.main(baseline, impl="baseline")

@@ -1,0 +1,15 @@
+"""The baseline of the target softmax and the whole contract it is judged by: PyTorch's own kernel."""
+
+from hotkernel_contract import Target, load_function
+
+baseline = load_function("./mykernels.py:softmax", __file__)
+
+TARGET = Target(
+    name="softmax",
+    function=baseline,
+    inputs={"x": "4096x8192"},
+    rotate=("x",),
+)
+
+if __name__ == "__main__":
+    TARGET.main(baseline, impl="baseline")

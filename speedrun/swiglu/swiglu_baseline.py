@@ -1,0 +1,15 @@
+"""The baseline of the target swiglu and the whole contract it is judged by: two eager operations."""
+
+from hotkernel_contract import Target, load_function
+
+baseline = load_function("./mykernels.py:swiglu", __file__)
+
+TARGET = Target(
+    name="swiglu",
+    function=baseline,
+    inputs={"gate": "4096x14336", "up": "4096x14336"},
+    rotate=("gate", "up"),
+)
+
+if __name__ == "__main__":
+    TARGET.main(baseline, impl="baseline")
