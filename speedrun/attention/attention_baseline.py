@@ -1,4 +1,7 @@
-"""The baseline of the target attention and the whole contract it is judged by: the fastest backend of torch's scaled_dot_product_attention."""
+"""The baseline of the target attention and the whole contract it is judged by.
+
+What is to be beaten: the fastest backend of torch's scaled_dot_product_attention.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target cross_entropy and the whole contract it is judged by: logits widened to fp32, as most training code does."""
+"""The baseline of the target cross_entropy and the whole contract it is judged by.
+
+What is to be beaten: logits widened to fp32, as most training code does.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target gemv and the whole contract it is judged by: cuBLAS by torch.mv."""
+"""The baseline of the target gemv and the whole contract it is judged by.
+
+What is to be beaten: cuBLAS by torch.mv.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target int4_gemv and the whole contract it is judged by: the weight is unpacked, then cuBLAS; two values a byte, a scale for each 128."""
+"""The baseline of the target int4_gemv and the whole contract it is judged by.
+
+What is to be beaten: the weight is unpacked, then cuBLAS; two values a byte, a scale for each 128.
+"""
 
 from hotkernel_contract import Target, load_function
 

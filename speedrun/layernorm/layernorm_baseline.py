@@ -1,4 +1,7 @@
-"""The baseline of the target layernorm and the whole contract it is judged by: PyTorch's own kernel."""
+"""The baseline of the target layernorm and the whole contract it is judged by.
+
+What is to be beaten: PyTorch's own kernel.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target matmul_8192 and the whole contract it is judged by: cuBLAS by torch.mm."""
+"""The baseline of the target matmul_8192 and the whole contract it is judged by.
+
+What is to be beaten: cuBLAS by torch.mm.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target residual_rmsnorm and the whole contract it is judged by: x is added to the residual in place, and the norm of the sum comes out."""
+"""The baseline of the target residual_rmsnorm and the whole contract it is judged by.
+
+What is to be beaten: x is added to the residual in place, and the norm of the sum comes out.
+"""
 
 from hotkernel_contract import Target, load_function
 

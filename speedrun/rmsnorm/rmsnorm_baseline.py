@@ -1,4 +1,7 @@
-"""The baseline of the target rmsnorm and the whole contract it is judged by: a chain of eager operations."""
+"""The baseline of the target rmsnorm and the whole contract it is judged by.
+
+What is to be beaten: a chain of eager operations.
+"""
 
 from hotkernel_contract import Target, load_function
 

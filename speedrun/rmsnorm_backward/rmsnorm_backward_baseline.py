@@ -1,4 +1,7 @@
-"""The baseline of the target rmsnorm_backward and the whole contract it is judged by: eager operations; two outputs."""
+"""The baseline of the target rmsnorm_backward and the whole contract it is judged by.
+
+What is to be beaten: eager operations; two outputs.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target rotary and the whole contract it is judged by: eager operations in bf16, as in Llama's model code."""
+"""The baseline of the target rotary and the whole contract it is judged by.
+
+What is to be beaten: eager operations in bf16, as in Llama's model code.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,7 @@
-"""The baseline of the target swiglu and the whole contract it is judged by: two eager operations."""
+"""The baseline of the target swiglu and the whole contract it is judged by.
+
+What is to be beaten: two eager operations.
+"""
 
 from hotkernel_contract import Target, load_function
 

@@ -1,4 +1,4 @@
-"""The target swiglu against torch.compile: the faster of the eager function and of the modes whose device time can differ.
+"""The target swiglu against torch.compile: the fastest of eager and of the modes whose device time can differ.
 
 `reduce-overhead` is `default` in a CUDA graph: it saves the host's launches, which are in no verdict.
 """

@@ -51,7 +51,7 @@ def candidate(q, k, v):
     batch, heads, tokens, width = q.shape
     flat = [x.view(-1, width) for x in (q, k, v, y)]
     blocks = (BLOCK_M, BLOCK_N, BLOCK_N, BLOCK_M)
-    q_, k_, v_, y_ = (TensorDescriptor.from_tensor(x, [block, width]) for x, block in zip(flat, blocks))
+    q_, k_, v_, y_ = (TensorDescriptor.from_tensor(x, [block, width]) for x, block in zip(flat, blocks, strict=True))
     kernel[(tokens // BLOCK_M, batch * heads)](
         q_, k_, v_, y_, LOG2_E * width**-0.5, TOKENS=tokens, WIDTH=width, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=WARPS,
         num_stages=STAGES)

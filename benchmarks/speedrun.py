@@ -1,0 +1,311 @@
+"""The loop, run for real: every attempt of speedrun/<target>/attempts verified and recorded in order, the best one kept.
+
+    python benchmarks/speedrun.py --out DIR [--only NAME …] [--parts PART …] [--limit-s S] [--all]
+
+A name is a target or one attempt, `rmsnorm` or `rmsnorm/07`. Parts, of each target in this order: `attempts` (verify each
+beside the best so far), `profile` (ncu on the baseline and the best: what changed), `record` (every attempt, won or lost,
+with its hypothesis), `confirm` (three independent repeats of the best), `compiled` (the best against torch.compile). What DIR
+holds already is not done again, so that a run may be stopped and continued, and an attempt added later is the only one run.
+An attempt is a file whose docstring is its hypothesis and which defines `candidate`. DIR holds results/, LEADERBOARD.md,
+SPEEDRUN.md (what the loop cost), speedrun.json (the journal) and state/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
+
+import speedrun_table
+
+from hotkernel.errors import ToolError
+from hotkernel.machine import driver
+from hotkernel.records import calibrations, store
+from hotkernel.records.files import write_whole
+from hotkernel.scaffold import vendor
+from hotkernel.schema.plain import to_plain
+from hotkernel.schema.verdict import VerdictKind
+from hotkernel.session import Session
+from hotkernel.tools.calibration import calibrate
+from hotkernel.tools.disassembly import explain
+from hotkernel.tools.kernels import profile
+from hotkernel.tools.records import record
+from hotkernel.tools.speed import verify
+
+PARTS = ("attempts", "profile", "record", "confirm", "compiled")
+ORDER = ("rmsnorm", "softmax", "gemv", "layernorm", "gelu", "swiglu", "residual_rmsnorm", "rotary", "cross_entropy", "int4_gemv",
+         "rmsnorm_backward", "matmul_2048", "matmul_8192", "attention")
+CONFIRMATIONS = 3
+REACHED_PCT, LEAST_ATTEMPTS = 95.0, 3  # of the ceiling; and so many attempts, whatever the first one reaches
+LAST = "99"  # what the name of the deliberately wrong attempt begins with: it is run whatever was reached
+VERIFY_S, PROFILE_S, COMPILED_S = 120.0, 120.0, 240.0  # that one may take at most
+TRIES = 2  # of an attempt that no verdict came of
+LAUNCHES = {"baseline": 12, "candidate": 4}  # that ncu looks at: one call's kernels
+
+
+class Late(Exception):
+    """The time given is used up."""
+
+
+class Speedrun:
+    """One run: its session, and the journal of what DIR holds."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.out = options, options.out.resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.began = time.monotonic()
+        environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
+                       "HOTKERNEL_STATE_DIR": str(self.out / "state")}
+        self.session = Session(root=self.out, environment=environment)
+        self.file = self.out / "speedrun.json"
+        self.journal: dict[str, Any] = {"made_by": "benchmarks/speedrun.py", "calibrate": None, "targets": {}}
+        if self.file.is_file():
+            self.journal = json.loads(self.file.read_text(encoding="utf-8"))
+
+    def keep(self) -> None:
+        """The journal and its table, whole."""
+        write_whole(self.file, json.dumps(self.journal, indent=1) + "\n")
+        write_whole(self.out / "SPEEDRUN.md", "\n".join(speedrun_table.table(self.journal, store.read(self.out).records)) + "\n")
+
+    def check_time(self) -> None:
+        if time.monotonic() - self.began > self.options.limit_s:
+            raise Late
+
+    def calibrate(self) -> None:
+        """Once a card; one that cannot be calibrated, or is none, leaves no ceiling."""
+        cards = driver.visible(driver.list_gpus().gpus, self.session.environment)
+        if not cards or calibrations.load(self.out / "state", cards[0].uuid, cards[0].driver, cards[0].power_limit_w).calibration:
+            return
+        began = time.monotonic()
+        try:
+            found = calibrate(self.session)
+            said: dict[str, Any] = {"gpu": found.gpu, "highest_gbps": found.highest_gbps, "reason": found.reason}
+        except ToolError as error:
+            said = {"error": error.message}
+        self.journal["calibrate"] = {**said, "seconds": round(time.monotonic() - began, 1)}
+        self.keep()
+        say("calibrate", json.dumps(self.journal["calibrate"]))
+
+
+class Target:
+    """One target's part of a run."""
+
+    def __init__(self, run: Speedrun, source: Path) -> None:
+        self.run, self.source, self.name = run, source, source.name
+        self.folder = run.out / "targets" / self.name  # apart from the attempts: compile caches go by what a folder holds
+        self.row: dict[str, Any] = run.journal["targets"].setdefault(self.name, {"attempts": []})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for file in sorted(source.glob("*.py")):
+            shutil.copyfile(file, self.folder / file.name)
+        write_whole(self.folder / "hotkernel_contract.py", vendor.contract_text())
+
+    @property
+    def baseline(self) -> str:
+        return str(self.folder / f"{self.name}_baseline.py")
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The attempt in force: each that was kept beat the one before, in the same interleaving."""
+        return next((each for each in reversed(self.row["attempts"]) if each["kept"]), None)
+
+    def attempts(self, only: tuple[str, ...] = ()) -> None:
+        """Verify each attempt that has no verdict yet; `only` those whose names begin so."""
+        for file in sorted((self.source / "attempts").glob("*.py")):
+            if not file.stem.startswith(only or "") or self._is_done(file) or self._is_reached(file, only):
+                continue
+            self.run.check_time()
+            self._attempt(file)
+
+    def _is_done(self, file: Path) -> bool:
+        same = [each for each in self.row["attempts"] if each["sha256"] == digest(file)]
+        return any(each["verdict"] for each in same) or len(same) >= TRIES
+
+    def _is_reached(self, file: Path, only: tuple[str, ...]) -> bool:
+        """Whether nothing is left to gain: the best is at the ceiling, and enough was tried."""
+        if self.run.options.all or only or file.stem.startswith(LAST) or not self.best:
+            return False
+        tried = [each for each in self.row["attempts"] if each["verdict"]]
+        return len(tried) >= LEAST_ATTEMPTS and (self.best["ceiling_share_pct"] or 0.0) >= REACHED_PCT
+
+    def _attempt(self, file: Path) -> None:
+        row: dict[str, Any] = {"attempt": file.stem, "sha256": digest(file), "note": hypothesis(file), "id": None,
+                               "verdict": None, "speedup": None, "ceiling_share_pct": None, "kept": False, "recorded": False}
+        candidate, best = self.candidate(row["sha256"], file), self.best
+        began = time.monotonic()
+        try:
+            found = verify(self.run.session, str(candidate), self.baseline, n=self.run.options.pairs, timeout=VERIFY_S,
+                           incumbent=str(self.candidate(best["sha256"])) if best else "")
+            beats = best is None or found.incumbent_verdict is VerdictKind.FASTER
+            row |= {"id": found.id, "verdict": str(found.verdict), "speedup": found.speedup, "reason": found.reason,
+                    "ceiling_share_pct": found.ceiling_share_pct, "kept": found.verdict is VerdictKind.FASTER and beats}
+        except ToolError as error:
+            row["reason"] = f"{error.message} {error.detail[-600:]}"
+        row["seconds"] = round(time.monotonic() - began, 2)
+        self.row["attempts"].append(row)
+        self.run.keep()
+        share = f"{row['ceiling_share_pct']:.1f} % of the ceiling" if row["ceiling_share_pct"] else ""
+        say(f"{self.name}/{file.stem}", f"{row['verdict'] or 'error'} {row['speedup'] or ''} {share} "
+                                        f"{'KEPT' if row['kept'] else ''} {row['seconds']} s  {row['reason'][:160]}")
+
+    def candidate(self, sha256: str, file: Path | None = None) -> Path:
+        """Where an attempt lies as the candidate that it is: alone in a folder."""
+        path = self.run.out / "attempts" / self.name / sha256[:12] / f"{self.name}_candidate.py"
+        if file is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, path)
+        return path
+
+    def profile(self) -> None:
+        """What ncu sees change from the baseline to the best; done before the record that carries it."""
+        best = self.best
+        if best is None or best["recorded"] or self.row.get("profile", {}).get("of") == best["sha256"]:
+            return
+        self.run.check_time()
+        began = time.monotonic()
+        folder = self.run.out / "profiled" / self.name
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        shutil.copyfile(self.candidate(best["sha256"]), folder / f"{self.name}_candidate.py")
+        (folder / "run_candidate.py").write_text(
+            f"from {self.name}_baseline import TARGET\nfrom {self.name}_candidate import candidate\n\n"
+            "TARGET.main(candidate, impl='candidate')\n", encoding="utf-8")
+        found: dict[str, Any] = {"of": best["sha256"], "why": None}
+        try:
+            before = self._profiled(folder, f"{self.name}_baseline.py", LAUNCHES["baseline"])
+            after = self._profiled(folder, "run_candidate.py", LAUNCHES["candidate"])
+            found["why"] = to_plain(explain(self.run.session, after, against=before).difference)
+        except ToolError as error:
+            found["error"] = f"{error.message} {error.detail[-300:]}"
+        self.row["profile"] = {**found, "seconds": self._spent("profile", began)}
+        self.run.keep()
+        said = found["why"]["why"] if found["why"] else found.get("error", "no difference")
+        say(f"{self.name} profile", f"{self.row['profile']['seconds']} s  {said[:300]}")
+
+    def _profiled(self, folder: Path, script: str, launches: int) -> str:
+        options = self.run.options
+        return profile(self.run.session, ["python", script], tool="ncu", cwd=str(folder), ncu_launch_count=launches,
+                       out_dir=str(self.run.out / "results" / "profiles"), timeout=PROFILE_S, ncu_set=options.ncu_set).report
+
+    def record(self) -> None:
+        """Every attempt that has a verdict and no record yet, in the order in which they were verified."""
+        for row in self.row["attempts"]:
+            if row["id"] is None or row["recorded"]:
+                continue
+            found = self.row.get("profile", {})
+            why = found.get("why") if row is self.best and found.get("of") == row["sha256"] else None
+            kept = record(self.run.session, self.name, row["id"], note=row["note"], who=self.run.options.who, why=why)
+            row["recorded"] = kept.log
+            self.run.keep()
+
+    def confirm(self) -> None:
+        """Independent repeats of the best, kept with its record."""
+        best = self.best
+        done = self.row.get("confirm", {})
+        have = done.get("times", 0) if best and done.get("of") == best["id"] else 0
+        while best and best["recorded"] and have < CONFIRMATIONS:
+            self.run.check_time()
+            began = time.monotonic()
+            try:
+                found = record(self.run.session, self.name, best["id"], confirm=1)
+            except ToolError as error:
+                say(f"{self.name} confirm", error.message)
+                return
+            have = found.confirmations
+            self.row["confirm"] = {"of": best["id"], "times": have, "confirmed": found.confirmed,
+                                   "seconds": self._spent("confirm", began)}
+            self.run.keep()
+            say(f"{self.name} confirm", f"{found.confirmed} of {have}")
+
+    def compiled(self) -> None:
+        """The best against the faster of torch.compile's modes, a target of its own; recorded, too."""
+        best, baseline = self.best, self.folder / f"{self.name}_compiled_baseline.py"
+        done = self.row.get("compiled", {})
+        if best is None or not baseline.is_file() or (done.get("of") == best["sha256"] and done["verdict"]):
+            return
+        self.run.check_time()
+        began = time.monotonic()
+        row: dict[str, Any] = {"of": best["sha256"]}
+        try:
+            found = verify(self.run.session, str(self.candidate(best["sha256"])), str(baseline), n=self.run.options.pairs,
+                           timeout=COMPILED_S)
+            record(self.run.session, f"{self.name}_compiled", found.id, note=best["note"], who=self.run.options.who)
+            row |= {"id": found.id, "verdict": str(found.verdict), "speedup": found.speedup, "baseline": found.baseline_name,
+                    "baselines_ms": found.baselines_ms, "reason": found.reason}
+        except ToolError as error:
+            row |= {"verdict": None, "speedup": None, "reason": f"{error.message} {error.detail[-600:]}"}
+        self.row["compiled"] = {**row, "seconds": self._spent("compiled", began)}
+        self.run.keep()
+        say(f"{self.name} compiled", f"{row['verdict']} {row['speedup'] or ''} against {row.get('baseline')}  {row['reason']}"[:200])
+
+    def _spent(self, part: str, began: float) -> float:
+        """All seconds of this part so far: a best that changes is profiled, confirmed and compared again."""
+        return round(self.row.get(part, {}).get("seconds", 0.0) + time.monotonic() - began, 2)
+
+
+def digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def hypothesis(file: Path) -> str:
+    """An attempt's docstring in one line."""
+    return " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or file.stem).split())
+
+
+def say(what: str, text: str) -> None:
+    print(f"{what:40s} {text}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=[], help="targets, or target/attempt")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--limit-s", type=float, default=86_400.0, help="nothing new is begun after so many seconds")
+    parser.add_argument("--all", action="store_true", help="every attempt, also where the ceiling is reached")
+    parser.add_argument("--pairs", type=int, default=7, help="most pairs of processes in a verify")
+    parser.add_argument("--who", default="Claude", help="who honestly made the attempts")
+    parser.add_argument("--ncu-set", default="", help="ncu's set; full has the stalls, and takes several times as long")
+    parser.add_argument("--targets", type=Path, default=ROOT / "speedrun")
+    options = parser.parse_args()
+    there = sorted((each for each in options.targets.iterdir() if (each / "attempts").is_dir()),
+                   key=lambda each: (ORDER.index(each.name) if each.name in ORDER else len(ORDER), each.name))
+    wanted: dict[str, list[str]] = {}
+    for each in options.only:
+        name, _, attempt = each.partition("/")
+        wanted.setdefault(name, []).extend([attempt] if attempt else [])
+    unknown = set(wanted) - {each.name for each in there}
+    if unknown:
+        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(each.name for each in there)}")
+    run = Speedrun(options)
+    try:
+        run.calibrate()
+        for source in there:
+            if wanted and source.name not in wanted:
+                continue
+            target, only = Target(run, source), tuple(wanted.get(source.name, ()))
+            for part in PARTS:
+                if part in options.parts:
+                    target.attempts(only) if part == "attempts" else getattr(target, part)()
+    except Late:
+        say("stopped", f"{options.limit_s:.0f} s are over; run again to go on")
+    finally:
+        run.keep()
+        run.session.nursery.close()
+    tried = [each for row in run.journal["targets"].values() for each in row["attempts"]]
+    pending = sum(bool(each["id"]) and not each["recorded"] for each in tried)
+    if pending:
+        say("not recorded yet", f"{pending} verified attempts: run again, or with --parts record")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

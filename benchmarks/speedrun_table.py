@@ -1,0 +1,49 @@
+"""Writes what a speedrun reached and what it cost, a row a target; times and speedups are the records' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hotkernel.records import figures
+from hotkernel.schema.record import Logged
+
+COSTS = ("profile", "confirm", "compiled")  # beside the attempts
+
+
+def table(journal: dict[str, Any], records: tuple[Logged, ...]) -> Iterator[str]:
+    """The table, line by line, from the journal of benchmarks/speedrun.py and the records it made."""
+    logged = {each.record.comparison.id: each for each in records}
+    yield ("| target | baseline | kept | speedup (99 %) | of the ceiling | against torch.compile | attempts: kept, other, wrong "
+           "| confirmed | device s: attempts, profile, confirm, compile | what was kept |")
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for name, row in journal["targets"].items():
+        if row["attempts"]:
+            yield f"| {name} | " + " | ".join(cells(row, logged)) + " |"
+    if journal["calibrate"]:
+        yield f"\nThe calibration took {journal['calibrate']['seconds']:.0f} s."
+
+
+def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
+    """One target's."""
+    tried = row["attempts"]
+    best = next((each for each in reversed(tried) if each["kept"]), None)
+    kept = logged.get(best["id"]) if best else None
+    found = kept.record.comparison if kept else None
+    for side in (found.baseline, found.candidate) if found else (None, None):
+        yield f"{figures.duration(side.mean_ms)} (n={side.n})" if side else figures.UNKNOWN
+    yield figures.short_speedup(found.speedup, found.interval_99) if found else "no gain" if best is None else "not recorded yet"
+    shares = [each["ceiling_share_pct"] for each in tried if each["ceiling_share_pct"] and each["verdict"] == "inconclusive"]
+    level = f"{figures.percent(max(shares))} by an attempt that is level" if shares and best is None else figures.UNKNOWN
+    yield figures.percent(found.ceiling_share_pct) if found else level
+    other = logged.get(row.get("compiled", {}).get("id"))
+    against = other.record.comparison if other else None
+    yield (f"{against.verdict} {figures.short_speedup(against.speedup, against.interval_99)} ({against.baseline_name or 'eager'})"
+           if against else figures.UNKNOWN)
+    wrong = [each for each in tried if each["verdict"] in ("incorrect", "invalid")]
+    won = [each for each in tried if each["kept"]]
+    yield f"{len(tried)}: {len(won)}, {len(tried) - len(won) - len(wrong)}, {len(wrong)}"
+    yield f"{kept.confirmed} of {len(kept.confirmations)}" if kept else figures.UNKNOWN
+    spent = [sum(each["seconds"] for each in tried), *(row.get(part, {}).get("seconds", 0.0) for part in COSTS)]
+    yield f"{sum(spent):.0f}: " + ", ".join(f"{each:.0f}" for each in spent)
+    yield f"`{best['attempt']}`: {best['note']}" if best else figures.UNKNOWN

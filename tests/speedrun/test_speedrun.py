@@ -1,0 +1,105 @@
+"""The flow of benchmarks/speedrun.py on a small CPU target: what is tried, kept, recorded, confirmed and not done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotkernel.records import store
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = """
+import torch
+
+
+def twist(x):
+    for _ in range(6):
+        y = torch.sin(x) * 2.0
+    return y
+
+
+def twice(x):
+    for _ in range(3):
+        y = torch.sin(x) * 2.0
+    return y
+"""
+BASELINE = """
+from hotkernel_contract import Target, load_function
+
+twist, twice = load_function("./mykernels.py:twist", __file__), load_function("./mykernels.py:twice", __file__)
+TARGET = Target(name="{name}", function=twist, {more}inputs={{"x": "64x1024"}}, dtype="fp32", device="cpu")
+"""
+ONCE = '"""Once instead of six times;\nfaster."""\nimport torch\n\n\ndef candidate(x):\n    return torch.sin(x) * 2.0\n'
+WRONG = '"""Deliberately wrong."""\nimport torch\n\n\ndef candidate(x):\n    return torch.sin(x) * 2.1\n'
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("speedrun")
+    twist = folder / "targets" / "twist"
+    (twist / "attempts").mkdir(parents=True)
+    (twist / "mykernels.py").write_text(KERNELS, encoding="utf-8")
+    for name, more in (("twist", ""), ("twist_compiled", 'baselines={"half": twice}, reference=twist, ')):
+        (twist / f"{name}_baseline.py").write_text(BASELINE.format(name=name, more=more), encoding="utf-8")
+    for stem, text in (("01_once", ONCE), ("99_wrong", WRONG)):
+        (twist / "attempts" / f"{stem}.py").write_text(text, encoding="utf-8")
+    return folder / "targets"
+
+
+def run(targets: Path, *more: str) -> str:
+    out = targets.parent / "out"
+    environment = {**os.environ, "HOTKERNEL_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speedrun.py"), "--out", str(out), "--targets", str(targets),
+                           "--pairs", "3", *more], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def rows(targets: Path) -> list[dict[str, object]]:
+    journal = json.loads((targets.parent / "out" / "speedrun.json").read_text(encoding="utf-8"))
+    found: list[dict[str, object]] = journal["targets"]["twist"]["attempts"]
+    return found
+
+
+def test_every_attempt_is_on_record_in_order_with_its_hypothesis_and_the_best_is_kept(targets: Path) -> None:
+    run(targets, "--parts", "attempts", "record")
+
+    records = [each.record for each in store.read(targets.parent / "out").records]
+    assert [each.note for each in records] == ["Once instead of six times; faster.", "Deliberately wrong."]
+    assert [str(each.comparison.verdict) for each in records] == ["faster", "incorrect"]
+    assert [row["kept"] for row in rows(targets)] == [True, False]
+    assert "01_once" in (targets.parent / "out" / "SPEEDRUN.md").read_text(encoding="utf-8")
+
+
+def test_a_second_run_confirms_and_compares_and_verifies_no_attempt_again(targets: Path) -> None:
+    before = rows(targets)
+    run(targets)
+
+    assert rows(targets) == before
+    of_the_best, of_the_wrong_one, compiled = store.read(targets.parent / "out").records
+    assert (len(of_the_best.confirmations), len(of_the_wrong_one.confirmations)) == (3, 0)
+    assert (compiled.record.target, compiled.record.comparison.baseline_name) == ("twist_compiled", "half")
+
+
+def test_an_attempt_added_later_is_the_only_one_run(targets: Path) -> None:
+    file = targets / "twist" / "attempts" / "02_again.py"
+    file.write_text(ONCE.replace("Once instead", "The same once more, instead"), encoding="utf-8")
+    before = rows(targets)
+    run(targets, "--only", "twist/02", "--parts", "attempts", "record")
+
+    assert [row["attempt"] for row in rows(targets)[len(before):]] == ["02_again"]
+    assert rows(targets)[-1]["kept"] is False
+
+
+def test_a_run_whose_time_is_over_begins_nothing(targets: Path) -> None:
+    file = targets / "twist" / "attempts" / "03_late.py"
+    file.write_text(ONCE.replace("Once", "Late"), encoding="utf-8")
+    before = rows(targets)
+
+    assert "stopped" in run(targets, "--limit-s", "0", "--parts", "attempts")
+    assert rows(targets) == before
