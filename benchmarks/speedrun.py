@@ -244,7 +244,8 @@ class Target:
             row |= {"verdict": None, "speedup": None, "reason": f"{error.message} {error.detail[-600:]}"}
         self.row["compiled"] = {**row, "seconds": self._spent("compiled", began)}
         self.run.keep()
-        say(f"{self.name} compiled", f"{row['verdict']} {row['speedup'] or ''} against {row.get('baseline')}  {row['reason']}"[:200])
+        against = f"against {row.get('baseline')}"
+        say(f"{self.name} compiled", f"{row['verdict']} {row['speedup'] or ''} {against}  {row['reason']}"[:200])
 
     def _spent(self, part: str, began: float) -> float:
         """All seconds of this part so far: a best that changes is profiled, confirmed and compared again."""

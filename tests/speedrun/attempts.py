@@ -36,28 +36,40 @@ def main() -> None:
 
 
 def interpreted(name: str) -> Iterator[dict[str, Any]]:
-    """Whether each attempt is right on small inputs."""
-    import torch
-
-    from hotkernel_contract.inputs import draw
+    """Whether each attempt is right on small inputs, of every kind that the baseline is right on."""
     from hotkernel_contract.line import check_once
 
     round_to_nearest()
     target = small(name)
+    drawn = [(kind, inputs) for kind, inputs in sets(target) if check_once(target, target.function, inputs)[0]]
     for path, function in attempts(name):
-        answer: dict[str, Any] = {"attempt": path.stem, "ok": True, "why": ""}
-        for seed in range(SEEDS):
-            generator = torch.Generator()
-            generator.manual_seed(seed)
-            inputs = target.call_inputs(draw(target, generator, "cpu", tuple(target.raws)))
+        answer: dict[str, Any] = {"attempt": path.stem, "ok": True, "why": "", "kinds": sorted({kind for kind, _ in drawn})}
+        for kind, inputs in drawn:
             try:
                 ok, why = check_once(target, function, inputs)
             except Exception as error:  # noqa: BLE001 - what an attempt raises is the answer
                 ok, why = False, f"{type(error).__name__}: {error}"
             if not ok:
-                answer.update(ok=False, why=why[:600])
+                answer.update(ok=False, why=f"{kind} inputs: {why}"[:600])
                 break
         yield answer
+
+
+def sets(target: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Inputs of one call each: of the timed kind, and of those that the rounds of correctness have."""
+    import torch
+
+    from hotkernel_contract.inputs import draw
+    from hotkernel_contract.rounds import change, kinds_for
+
+    for seed, kind in enumerate([""] * SEEDS + kinds_for(target)):
+        generator = torch.Generator()
+        generator.manual_seed(seed)
+        raw = draw(target, generator, "cpu", tuple(n for n in target.raws if n not in target.fresh_raws))
+        fresh = draw(target, generator, "cpu", target.fresh_raws, copies=1)
+        if kind:
+            change(target, fresh, kind, generator)
+        yield kind or "timed", target.call_inputs({**raw, **{name: x[0] for name, x in fresh.items()}})
 
 
 def small(name: str) -> Any:

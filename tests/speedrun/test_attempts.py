@@ -21,7 +21,8 @@ NOT_INTERPRETED = {("gelu", "04_hardware_tanh"): "the interpreter runs no inline
 SHARED_BYTES = 232_448  # that a block may have on compute capability 9.0: CUDA C++ programming guide, technical specifications
 OLD_NUMPY = "only 0-dimensional arrays"  # what numpy 2.4 says of a loop's bound in Triton 3.6's interpreter
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+pytestmark = [pytest.mark.slow,
+              pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")]
 
 
 def asked(what: str, target: str, cache: Path) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def join(x, at, found, y, rows, classes, log2_e, SPLITS: tl.constexpr, BLOCK: tl
     most = tl.max(part, axis=1)
     total = tl.sum(sums * tl.exp2(part - most[:, None]), axis=1)
     label = tl.load(x + row.to(tl.int64) * classes + tl.load(at + row, mask=inside, other=0), mask=inside).to(tl.float32)
-    tl.store(y + row, (most + tl.log2(total)) / log2_e - label, mask=inside)
+    tl.store(y + row, (most - label * log2_e + tl.log2(total)) / log2_e, mask=inside)
 
 
 def candidate(x, at):

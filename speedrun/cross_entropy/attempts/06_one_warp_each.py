@@ -23,7 +23,7 @@ def kernel(x, at, y, classes, log2_e, BLOCK: tl.constexpr, STAGES: tl.constexpr)
         total = total * tl.exp2(most - higher) + tl.exp2(value - higher)
         most = higher
     label = tl.load(logits + tl.load(at + row)).to(tl.float32)
-    tl.store(y + row, (most + tl.log2(tl.sum(total, axis=0))) / log2_e - label)
+    tl.store(y + row, (most - label * log2_e + tl.log2(tl.sum(total, axis=0))) / log2_e)
 
 
 def candidate(x, at):
