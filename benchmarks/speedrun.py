@@ -49,6 +49,7 @@ CONFIRMATIONS = 3
 REACHED_PCT, LEAST_ATTEMPTS = 95.0, 3  # of the ceiling; and so many attempts, whatever the first one reaches
 LAST = "99"  # what the name of the deliberately wrong attempt begins with: it is run whatever was reached
 VERIFY_S, PROFILE_S, COMPILED_S = 120.0, 120.0, 240.0  # that one may take at most
+COMPILED_PAIRS = 5  # each of whose processes compiles anew, for seconds
 TRIES = 2  # of an attempt that no verdict came of
 LAUNCHES = {"baseline": 12, "candidate": 4}  # that ncu looks at: one call's kernels
 
@@ -235,8 +236,8 @@ class Target:
         began = time.monotonic()
         row: dict[str, Any] = {"of": best["sha256"]}
         try:
-            found = verify(self.run.session, str(self.candidate(best["sha256"])), str(baseline), n=self.run.options.pairs,
-                           timeout=COMPILED_S)
+            found = verify(self.run.session, str(self.candidate(best["sha256"])), str(baseline),
+                           n=min(self.run.options.pairs, COMPILED_PAIRS), timeout=COMPILED_S)
             record(self.run.session, f"{self.name}_compiled", found.id, note=best["note"], who=self.run.options.who)
             row |= {"id": found.id, "verdict": str(found.verdict), "speedup": found.speedup, "baseline": found.baseline_name,
                     "baselines_ms": found.baselines_ms, "reason": found.reason}
