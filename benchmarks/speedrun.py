@@ -30,7 +30,7 @@ import speedrun_table
 
 from hotkernel.errors import ToolError
 from hotkernel.machine import driver
-from hotkernel.records import calibrations, store
+from hotkernel.records import calibrations, comparisons, store
 from hotkernel.records.files import write_whole
 from hotkernel.scaffold import vendor
 from hotkernel.schema.plain import to_plain
@@ -50,7 +50,7 @@ REACHED_PCT, LEAST_ATTEMPTS = 95.0, 3  # of the ceiling; and so many attempts, w
 LAST = "99"  # what the name of the deliberately wrong attempt begins with: it is run whatever was reached
 VERIFY_S, PROFILE_S, COMPILED_S = 120.0, 120.0, 240.0  # that one may take at most
 COMPILED_PAIRS = 5  # each of whose processes compiles anew, for seconds
-TRIES = 2  # of an attempt that no verdict came of
+TRIES = 2  # of an attempt that no verdict came of, or one from a card that was not quiet
 LAUNCHES = {"baseline": 12, "candidate": 4}  # that ncu looks at: one call's kernels
 
 
@@ -120,7 +120,7 @@ class Target:
         return next((each for each in reversed(self.row["attempts"]) if each["kept"]), None)
 
     def attempts(self, only: tuple[str, ...] = ()) -> None:
-        """Verify each attempt that has no verdict yet; `only` those whose names begin so."""
+        """Verify each attempt that has no verdict of a quiet card yet; `only` those whose names begin so."""
         for file in sorted((self.source / "attempts").glob("*.py")):
             if not file.stem.startswith(only or "") or self._is_done(file) or self._is_reached(file, only):
                 continue
@@ -129,7 +129,7 @@ class Target:
 
     def _is_done(self, file: Path) -> bool:
         same = [each for each in self.row["attempts"] if each["sha256"] == digest(file)]
-        return any(each["verdict"] for each in same) or len(same) >= TRIES
+        return any(each["verdict"] and each["quiet"] for each in same) or len(same) >= TRIES
 
     def _is_reached(self, file: Path, only: tuple[str, ...]) -> bool:
         """Whether nothing is left to gain: the best is at the ceiling, and enough was tried."""
@@ -140,15 +140,18 @@ class Target:
 
     def _attempt(self, file: Path) -> None:
         row: dict[str, Any] = {"attempt": file.stem, "sha256": digest(file), "note": hypothesis(file), "id": None,
-                               "verdict": None, "speedup": None, "ceiling_share_pct": None, "kept": False, "recorded": False}
+                               "verdict": None, "speedup": None, "ceiling_share_pct": None, "quiet": True, "kept": False,
+                               "recorded": False}
         candidate, best = self.candidate(row["sha256"], file), self.best
         began = time.monotonic()
         try:
             found = verify(self.run.session, str(candidate), self.baseline, n=self.run.options.pairs, timeout=VERIFY_S,
                            incumbent=str(self.candidate(best["sha256"])) if best else "")
             beats = best is None or found.incumbent_verdict is VerdictKind.FASTER
+            evidence = comparisons.load(self.run.out / "state", found.id).evidence
             row |= {"id": found.id, "verdict": str(found.verdict), "speedup": found.speedup, "reason": found.reason,
-                    "ceiling_share_pct": found.ceiling_share_pct, "kept": found.verdict is VerdictKind.FASTER and beats}
+                    "quiet": evidence is None or evidence.quiet, "ceiling_share_pct": found.ceiling_share_pct,
+                    "kept": found.verdict is VerdictKind.FASTER and beats}
         except ToolError as error:
             row["reason"] = f"{error.message} {error.detail[-600:]}"
         row["seconds"] = round(time.monotonic() - began, 2)
