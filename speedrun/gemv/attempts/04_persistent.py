@@ -1,10 +1,10 @@
-"""264 programs keep the vector in registers and fetch the next rows while these are summed; some 3 %."""
+"""256 programs keep the vector in registers and fetch the next rows while these are summed; some 3 %."""
 
 import torch
 import triton
 import triton.language as tl
 
-PROGRAMS, ROWS, WARPS, STAGES = 264, 2, 8, 3
+PROGRAMS, ROWS, WARPS, STAGES = 256, 2, 8, 3
 
 
 @triton.jit

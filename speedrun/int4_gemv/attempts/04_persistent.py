@@ -1,10 +1,10 @@
-"""528 programs keep the vector's parts in registers and fetch rows ahead; its strided reads are paid once; some 20 %."""
+"""512 programs keep the vector's parts in registers and fetch rows ahead; its strided reads are paid once; some 20 %."""
 
 import torch
 import triton
 import triton.language as tl
 
-PROGRAMS, WARPS, STAGES = 528, 4, 4
+PROGRAMS, WARPS, STAGES = 512, 4, 4
 GROUP_WORDS = 16  # of eight values each
 
 

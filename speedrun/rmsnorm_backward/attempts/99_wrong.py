@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 EPSILON = 1e-6
-PROGRAMS, WARPS, STAGES = 264, 8, 2
+PROGRAMS, WARPS, STAGES = 128, 16, 2
 
 
 @triton.jit

@@ -1,11 +1,11 @@
-"""528 programs of 4 warps walk the rows, two stages each: more rows in flight, as shared memory allows; some 2 %."""
+"""128 programs of 16 warps with four stages: one a multiprocessor, 48 KiB on their way in each; within 2 %, either way."""
 
 import torch
 import triton
 import triton.language as tl
 
 EPSILON = 1e-6
-PROGRAMS, WARPS, STAGES = 528, 4, 2
+PROGRAMS, WARPS, STAGES = 128, 16, 4
 
 
 @triton.jit
@@ -13,12 +13,12 @@ PROGRAMS, WARPS, STAGES = 528, 4, 2
 
 def kernel(x, w, y, rows, epsilon, COLUMNS: tl.constexpr, STAGES: tl.constexpr):
     at = tl.arange(0, COLUMNS)
-    weight = tl.load(w + at).to(tl.float32)
+    weight = tl.load(w + at)
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
         start = row * COLUMNS
         value = tl.load(x + start + at).to(tl.float32)
         scale = 1.0 / tl.sqrt(tl.sum(value * value, axis=0) / COLUMNS + epsilon)
-        tl.store(y + start + at, (value * scale * weight).to(y.dtype.element_ty))
+        tl.store(y + start + at, (value * scale * weight.to(tl.float32)).to(y.dtype.element_ty))
 
 
 def candidate(x, w):
