@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -35,6 +36,11 @@ twist, twice = load_function("./mykernels.py:twist", __file__), load_function(".
 TARGET = Target(name="{name}", function=twist, {more}inputs={{"x": "64x1024"}}, dtype="fp32", device="cpu")
 """
 ONCE = '"""Once instead of twelve times;\nfaster."""\nimport torch\n\n\ndef candidate(x):\n    return torch.sin(x) * 2.0\n'
+NCU = """#!/bin/sh
+case "$1" in --version) echo "version 9999.1"; exit 0;; esac
+while [ "$1" != --export ]; do shift; done
+cp "{report}" "$2.ncu-rep"
+"""  # stands for ncu: it makes a recorded report, so that what the run does with one is seen
 WRONG = '"""Deliberately wrong."""\nimport torch\n\n\ndef candidate(x):\n    return torch.sin(x) * 2.1\n'
 
 pytestmark = pytest.mark.slow
@@ -50,12 +56,17 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (twist / f"{name}_baseline.py").write_text(BASELINE.format(name=name, more=more), encoding="utf-8")
     for stem, text in (("01_once", ONCE), ("99_wrong", WRONG)):
         (twist / "attempts" / f"{stem}.py").write_text(text, encoding="utf-8")
+    (folder / "bin").mkdir()
+    ncu = folder / "bin" / "ncu"
+    ncu.write_text(NCU.format(report=ROOT / "tests" / "fixtures" / "profilers" / "rms_full.ncu-rep"), encoding="utf-8")
+    ncu.chmod(0o755)
     return folder / "targets"
 
 
 def run(targets: Path, *more: str) -> str:
     out = targets.parent / "out"
-    environment = {**os.environ, "HOTKERNEL_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    path = os.pathsep.join([str(targets.parent / "bin"), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "HOTKERNEL_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speedrun.py"), "--out", str(out), "--targets", str(targets),
                            *more], env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -69,12 +80,14 @@ def rows(targets: Path) -> list[dict[str, object]]:
 
 
 def test_every_attempt_is_on_record_in_order_with_its_hypothesis_and_the_best_is_kept(targets: Path) -> None:
-    run(targets, "--parts", "attempts", "record")
+    run(targets, "--parts", "attempts", "profile", "record")
 
     records = [each.record for each in store.read(targets.parent / "out").records]
     assert [each.note for each in records] == ["Once instead of twelve times; faster.", "Deliberately wrong."]
     assert [str(each.comparison.verdict) for each in records] == ["faster", "incorrect"]
     assert [row["kept"] for row in rows(targets)] == [True, False]
+    if importlib.util.find_spec("ncu_report"):
+        assert [each.why is not None for each in records] == [True, False]
     assert "01_once" in (targets.parent / "out" / "SPEEDRUN.md").read_text(encoding="utf-8")
 
 
