@@ -30,6 +30,7 @@ from hotkernel_contract.selftest import refuse_weak, rounds_for
 from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, read_process, views
 from hotkernel_contract.target import Target, TargetError, find_target
 
+SPOILT = 0xA5  # in every byte of an input that was used up
 ROUGH_ROUNDS = 3  # of every baseline in turn, where there are several to choose from
 Answer = Tuple[Dict[str, Any], Tuple[int, ...]]
 
@@ -237,6 +238,7 @@ class Oracle:
         """CPU: copy the outputs out of a worker that stands still, or out of the output slots; look at its inputs too."""
         self.compare_inputs(picks, order)  # now: once it goes on it could put them back
         self.take_written(order)
+        self.spoil_inputs(order)
         returned = len(self.seen.returned)
         for at in range(len(order)):
             if self.out_arena:
@@ -248,6 +250,15 @@ class Oracle:
                 except OSError as error:
                     return {"unreadable": str(error), "errno": error.errno}, ()
         return {}, ()
+
+    def spoil_inputs(self, order: List[int]) -> None:
+        """Overwrite the inputs of a batch, but for what an output may lie in: where an output lies is its worker's word, and
+        one that is an input's memory must not be right."""
+        kept = {*self.target.writes, *(name for kind in self.seen.kinds for name in kind.may_lie_in)}
+        for field in self.fields if not self.out_arena else ():
+            for slot in (order if field.count > 1 else [0]) if field.name not in kept else ():
+                start = field.offset + field.slot_bytes * slot
+                self.arena.base[start:start + field.slot_bytes].fill_(SPOILT)
 
     def take(self, at: int, outputs: Sequence[torch.Tensor]) -> None:
         """Copy what a call returned into the snapshot."""
