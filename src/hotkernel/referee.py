@@ -142,6 +142,8 @@ class Verify:
         assert step.stage is not None
         started = self.trial.start(step.stage, numbers, self.sides, self._hold_pins)
         for at, pair in enumerate(started):
+            if at and self._next().stage is None:  # the first said that the candidate is far slower
+                break
             self._take_alone(pair)
             what = "confirming" if step.stage is Stage.CONFIRMATION else "measuring"
             self._say(f"{what}: pair {done + at + 1} of {step.pairs}", done + at, step.pairs)

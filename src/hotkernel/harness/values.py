@@ -18,6 +18,8 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
+MOST = 0.5  # of a verify's time: a side that took more of it is why it ran out
+FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 ROUNDS_A_PAIR, CALLS_A_ROUND = 2, 4  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
@@ -45,6 +47,13 @@ def is_plain(batches: Sequence[Batch]) -> bool:
     return len(logs) > 1 and min(map(abs, logs)) > PLAIN and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
 
 
+def is_far_slower(batches: Sequence[Batch]) -> bool:
+    """Whether the longest batches say that the candidate is far slower than the baseline: more of them tell no more."""
+    longest = {side: max((batch.calls, batch.span_us / batch.calls) for batch in batches if batch.side is side and not batch.void)[1]
+               for side in (Side.BASELINE, Side.CANDIDATE) if any(batch.side is side and not batch.void for batch in batches)}
+    return len(longest) == 2 and longest[Side.CANDIDATE] > FAR_SLOWER * longest[Side.BASELINE]
+
+
 @dataclass
 class Values:
     """Measures pairs by one plan, over one oracle's slots."""
@@ -62,6 +71,7 @@ class Values:
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
     drawn: tuple[int, int]  # calls of the two batches that the pool was drawn for
     chance: random.Random = field(default_factory=random.SystemRandom)
+    spent_s: dict[Side, float] = field(default_factory=dict)  # in each side's own batches
 
     def of_pair(self, pair: PairOfWorkers) -> list[Batch]:
         """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
@@ -73,7 +83,8 @@ class Values:
         round_at = self.chance.randrange(self.plan.values_per_pair // 2 or 1)  # no side knows which batches are not timed
         with self.phases.of("values"):
             return self._repeated(self.plan.values_per_pair, lambda value: self._value(
-                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at), is_enough=is_plain)
+                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at),
+                lambda value, batches: self._is_enough(pair, value, batches))
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
         """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
@@ -82,12 +93,16 @@ class Values:
             alone = replace(pair, stage=Stage.ALONE)
             return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
+    def _is_enough(self, pair: PairOfWorkers, value: int, batches: Sequence[Batch]) -> bool:
+        """Whether a pair needs no more than the values before this one: half of them, or one that says far slower."""
+        return (pair.number == 0 and is_far_slower(batches)) or (value == self.plan.values_per_pair // 2 and is_plain(batches))
+
     def _repeated(self, values: int, take: Callable[[int], list[Batch]],
-                  is_enough: Callable[[Sequence[Batch]], bool] = lambda _: False) -> list[Batch]:
-        """So many values, each repeated a few times where it is void; half of them where they are enough."""
+                  is_enough: Callable[[int, Sequence[Batch]], bool] = lambda _value, _batches: False) -> list[Batch]:
+        """So many values, each repeated a few times where it is void; fewer where those so far are enough."""
         batches: list[Batch] = []
         for value in range(values):
-            if value == values // 2 and is_enough(batches):
+            if value and is_enough(value, batches):
                 break
             for _ in range(REPEATS[self.plan.mode]):
                 self._check_time()
@@ -165,6 +180,8 @@ class Values:
             if fault.fault.rule == "timeout" and time.monotonic() - began < HANGS_S + 50 * expected_us / 1e6:
                 self._check_time()  # the verify's time was over, and the side is not to blame
             raise
+        finally:
+            self.spent_s[worker.side] = self.spent_s.get(worker.side, 0.0) + time.monotonic() - began
 
     def known_entries(self, calls: int) -> list[int]:
         """Entries that the pool holds now, for batches that count for nothing: they may repeat, and be known to a side."""
@@ -191,5 +208,12 @@ class Values:
                 seen.append(us)
 
     def _check_time(self) -> None:
-        if self.setting.left_s <= 0:
-            raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
+        """Once the verify's time is over: the fault of a side whose own batches took most of it, else nobody's."""
+        if self.setting.left_s > 0:
+            return
+        all_s = time.monotonic() - self.batches.began
+        for side, own_s in self.spent_s.items():
+            if side is not Side.BASELINE and own_s > MOST * all_s:
+                raise SideFault(Fault(VerdictKind.INVALID, "timeout", f"the {side}: its own calls took {own_s:.0f} of the "
+                                      f"{all_s:.0f} s that the verify had", side))
+        raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
