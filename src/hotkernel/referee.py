@@ -246,7 +246,7 @@ class Verify:
         return Evidence(
             plan=plan, batches=tuple(self.batches), fills=tuple(self.trial.fills), faults=tuple(self.faults),
             earlier=self.earlier if hasattr(self, "earlier") else (), quiet=self.quiet, note=self.note,
-            floor_us=self._floor_us())
+            copy_us=self.trial.copy_us, floor_us=self._floor_us())
 
     def _floor_us(self) -> float | None:
         return roofline.floor_us(self._calibration(), self.target["min_bytes"]) if hasattr(self, "target") else None

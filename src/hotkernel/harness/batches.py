@@ -101,6 +101,7 @@ class HostBatches:
 
     def __init__(self, oracle: OracleLink, checks: Checks, began: float, cores: int) -> None:
         self.oracle, self.checks, self.began = oracle, checks, began
+        self.was_read = False  # some side's outputs: reading is allowed here
         self.cores = cores  # that each side has; 0: all there are
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:  # noqa: ARG002 - the card needs it
@@ -136,6 +137,7 @@ class HostBatches:
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, read)
+        self.was_read = True
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
         still = worker.stand_still() and still
         worker.check_log()
@@ -157,6 +159,8 @@ class HostBatches:
         if read["errno"] not in (1, 38):  # EPERM, ENOSYS
             self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
             raise worker.fault("out_of_protocol", "an output lies where no memory is")
+        if self.was_read:  # so this side alone forbids it, and both would be measured with copies
+            raise worker.fault("out_of_protocol", "it forbids that its outputs are read")
         raise Unreadable(read["unreadable"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hotkernel.errors import ToolError
@@ -21,7 +21,7 @@ PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where th
 MOST = 0.5  # of a verify's time: a side that took more of it is why it ran out
 FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
-ROUNDS_A_PAIR, CALLS_A_ROUND = 2, 4  # on other inputs than the timed ones: the first three pairs see all kinds
+ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU: 0.03}
@@ -130,18 +130,31 @@ class Values:
 
         The baseline, which is trusted, takes what is drawn already: what the side before it had.
         """
-        if side is not Side.BASELINE:
-            self._draw(draw_calls(self.plan, self.chance))
-        entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
-        picks = {self.drawn[0]: entries[: self.drawn[0]], self.drawn[1]: entries[self.drawn[0]:]}
         batches = []
-        for calls in self.chance.sample(self.drawn, 2):
-            stamped = self.batch(pair.workers[side], picks[calls])
+        for picks in self._picks(side):
+            stamped = self.batch(pair.workers[side], picks)
             with self.phases.of("driver"):
                 clock, mask = self.moment()
-            batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
+            batches.append(Batch(side, pair.stage, pair.number, value, len(picks), stamped.span_us, stamped.at_s,
                                  stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
         return batches
+
+    def _picks(self, side: Side) -> Iterator[list[int]]:
+        """Entries for the two batches of a value, in random order.
+
+        Where the calls of a batch share inputs, each batch of a side has them drawn anew: what it worked out of them once
+        serves no other batch, and the short one, of one call, shows it.
+        """
+        if not self.plan.is_shared:
+            if side is not Side.BASELINE:
+                self._draw(draw_calls(self.plan, self.chance))
+            entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
+            yield from self.chance.sample([entries[: self.drawn[0]], entries[self.drawn[0]:]], 2)
+            return
+        for calls in self.chance.sample(draw_calls(self.plan, self.chance), 2):
+            if side is not Side.BASELINE:
+                self._draw((calls, 0))
+            yield self.known_entries(calls)
 
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
         """A batch of each side on other inputs than the timed ones; raises SideFault.
@@ -149,7 +162,7 @@ class Values:
         The baseline comes last, on the same inputs: what it gets wrong itself proves nothing.
         """
         with self.phases.of("rounds"):
-            calls, wrong = min(self.plan.n1, CALLS_A_ROUND), {}
+            calls, wrong = draw_calls(self.plan, self.chance)[0], {}  # as a timed batch has: nothing tells them apart
             self.oracle.ask("draw", size=calls, kind=kind)
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:
