@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import select
 import time
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,11 @@ class OracleLink:
         self.channel.settimeout(timeout_s)
         self.files: list[int] = []
 
-    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """One question; raises ToolError when the oracle refuses the target or fails."""
+    def ask(self, op: str, *, within_s: float | None = None, **arguments: Any) -> dict[str, Any]:
+        """One question; raises ToolError when the oracle refuses the target or fails, TimeoutError past `within_s`."""
         self.tell(op, **arguments)
+        if within_s is not None and not select.select([self.channel], [], [], within_s)[0]:
+            raise TimeoutError(op)
         return self.answer(op)
 
     def tell(self, op: str, **arguments: Any) -> None:

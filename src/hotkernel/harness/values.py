@@ -49,9 +49,11 @@ def is_plain(batches: Sequence[Batch]) -> bool:
 
 def is_far_slower(batches: Sequence[Batch]) -> bool:
     """Whether the longest batches say that the candidate is far slower than the baseline: more of them tell no more."""
-    longest = {side: max((batch.calls, batch.span_us / batch.calls) for batch in batches if batch.side is side and not batch.void)[1]
-               for side in (Side.BASELINE, Side.CANDIDATE) if any(batch.side is side and not batch.void for batch in batches)}
-    return len(longest) == 2 and longest[Side.CANDIDATE] > FAR_SLOWER * longest[Side.BASELINE]
+    calls_us = {side: max(((batch.calls, batch.span_us / batch.calls) for batch in batches
+                           if batch.side is side and batch.void is None), default=(0, None))[1]
+                for side in (Side.BASELINE, Side.CANDIDATE)}
+    baseline_us, candidate_us = calls_us.values()
+    return baseline_us is not None and candidate_us is not None and candidate_us > FAR_SLOWER * baseline_us
 
 
 @dataclass

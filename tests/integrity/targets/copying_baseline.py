@@ -1,7 +1,5 @@
 """A function whose answer lies in its input already: what is returned must be a copy of it."""
 
-import torch
-
 from hotkernel_contract import Target
 
 
