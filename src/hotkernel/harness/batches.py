@@ -81,8 +81,6 @@ class Checks:
 class Batches(Protocol):
     """How one batch is run on a device."""
 
-    began: float  # of time.monotonic: when the verify did
-
     def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
         """One batch of `worker` on the pool's `picks` in the slots of `order`; raises SideFault."""
 

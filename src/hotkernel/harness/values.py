@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
@@ -18,7 +19,7 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
-MOST = 0.5  # of a verify's time: a side that took more of it is why it ran out
+MOST = 2 / 3  # of the time since the first batch: a side that took more of it, twice what all else took, is why it ran out
 FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: the first three pairs see all kinds
@@ -73,6 +74,7 @@ class Values:
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
     drawn: tuple[int, int]  # calls of the two batches that the pool was drawn for
     chance: random.Random = field(default_factory=random.SystemRandom)
+    began: float | None = None  # of time.monotonic: the first batch
     spent_s: dict[Side, float] = field(default_factory=dict)  # in each side's own batches
 
     def of_pair(self, pair: PairOfWorkers) -> list[Batch]:
@@ -189,14 +191,21 @@ class Values:
         """One batch of a side on these entries of the pool, in random slots; raises SideFault, CannotQueue or Unreadable."""
         order = self.chance.sample(range(self.slots), len(picks))
         expected_us, began = len(picks) * self.baseline_us, time.monotonic()
+        self.began = self.began or began
         try:
-            return self.batches.run(worker, picks, order, expected_us)
+            with self._spending(worker.side, began):
+                return self.batches.run(worker, picks, order, expected_us)
         except SideFault as fault:
             if fault.fault.rule == "timeout" and time.monotonic() - began < HANGS_S + 50 * expected_us / 1e6:
                 self._check_time()  # the verify's time was over, and the side is not to blame
             raise
+
+    @contextlib.contextmanager
+    def _spending(self, side: Side, began: float) -> Iterator[None]:
+        try:
+            yield
         finally:
-            self.spent_s[worker.side] = self.spent_s.get(worker.side, 0.0) + time.monotonic() - began
+            self.spent_s[side] = self.spent_s.get(side, 0.0) + time.monotonic() - began
 
     def known_entries(self, calls: int) -> list[int]:
         """Entries that the pool holds now, for batches that count for nothing: they may repeat, and be known to a side."""
@@ -223,12 +232,12 @@ class Values:
                 seen.append(us)
 
     def _check_time(self) -> None:
-        """Once the verify's time is over: the fault of a side whose own batches took most of it, else nobody's."""
+        """Once the verify's time is over: the fault of a side whose own batches took most of what there was, else nobody's."""
         if self.setting.left_s > 0:
             return
-        all_s = time.monotonic() - self.batches.began
+        all_s = time.monotonic() - (self.began or time.monotonic())
         for side, own_s in self.spent_s.items():
             if side is not Side.BASELINE and own_s > MOST * all_s:
                 raise SideFault(Fault(VerdictKind.INVALID, "timeout", f"the {side}: its own calls took {own_s:.0f} of the "
-                                      f"{all_s:.0f} s that the verify had", side))
+                                      f"{all_s:.0f} s that there were to measure in", side))
         raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
