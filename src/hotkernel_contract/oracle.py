@@ -265,24 +265,31 @@ class Oracle:
         """CPU: copy the outputs out of a worker that stands still, or out of the output slots; look at its inputs too."""
         self.compare_inputs(picks, order)  # now: once it goes on it could put them back
         self.take_written(order)
-        self.spoil_inputs(order)
-        returned = len(self.seen.returned)
-        for at in range(len(order)):
-            if self.out_arena:
+        if self.out_arena:
+            for at in range(len(order)):
                 self.take(at, [views(self.out_arena.base, field)[at] for field in self.out_fields])
-                continue
+            return {}, ()
+        self.spoil_inputs(order)
+        answer = self._read_out(pid, addresses, len(order))
+        self.fill(picks, order)  # a side that begins later calls its function on what lies there, before its first batch
+        return answer, ()
+
+    def _read_out(self, pid: int, addresses: List[int], calls: int) -> Dict[str, Any]:
+        """Copy what each call returned from where its worker says it lies; answer what cannot be read."""
+        returned = len(self.seen.returned)
+        for at in range(calls):
             for address, into in zip(addresses[at * returned:(at + 1) * returned], self.raw[at]):
                 try:
                     read_process(pid, address, into)
                 except OSError as error:
-                    return {"unreadable": str(error), "errno": error.errno}, ()
-        return {}, ()
+                    return {"unreadable": str(error), "errno": error.errno}
+        return {}
 
     def spoil_inputs(self, order: List[int]) -> None:
         """Overwrite the inputs of a batch, but for what an output may lie in: where an output lies is its worker's word, and
         one that is an input's memory must not be right."""
         kept = {*self.target.writes, *(name for kind in self.seen.kinds for name in kind.may_lie_in)}
-        for field in self.fields if not self.out_arena else ():
+        for field in self.fields:
             for slot in (order if field.count > 1 else [0]) if field.name not in kept else ():
                 start = field.offset + field.slot_bytes * slot
                 self.arena.base[start:start + field.slot_bytes].fill_(SPOILT)
