@@ -142,6 +142,8 @@ class Verify:
         assert step.stage is not None
         started = self.trial.start(step.stage, numbers, self.sides, self._hold_pins)
         for at, pair in enumerate(started):
+            if at and self._next().stage is None:  # the first said that the candidate is far slower
+                break
             self._take_alone(pair)
             what = "confirming" if step.stage is Stage.CONFIRMATION else "measuring"
             self._say(f"{what}: pair {done + at + 1} of {step.pairs}", done + at, step.pairs)
@@ -244,7 +246,7 @@ class Verify:
         return Evidence(
             plan=plan, batches=tuple(self.batches), fills=tuple(self.trial.fills), faults=tuple(self.faults),
             earlier=self.earlier if hasattr(self, "earlier") else (), quiet=self.quiet, note=self.note,
-            floor_us=self._floor_us())
+            copy_us=self.trial.copy_us, floor_us=self._floor_us())
 
     def _floor_us(self) -> float | None:
         return roofline.floor_us(self._calibration(), self.target["min_bytes"]) if hasattr(self, "target") else None

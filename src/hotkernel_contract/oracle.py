@@ -6,6 +6,7 @@ It runs the pinned baseline file and no candidate. It answers its referee in JSO
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import socket
@@ -21,7 +22,7 @@ import torch
 
 from hotkernel_contract import protocol
 from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, statistics
-from hotkernel_contract.inputs import like
+from hotkernel_contract.inputs import is_kept, like
 from hotkernel_contract.loading import load_file
 from hotkernel_contract.outputs import Observed, batch_fault, observe
 from hotkernel_contract.paired import BASELINE, PairedErrors
@@ -30,6 +31,8 @@ from hotkernel_contract.selftest import refuse_weak, rounds_for
 from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, read_process, views
 from hotkernel_contract.target import Target, TargetError, find_target
 
+SPOILT = 0xA5  # in every byte of an input that was used up
+SHARED_LEAST = 256  # shared inputs are looked at when they are more than one part in so many of those that stream
 ROUGH_ROUNDS = 3  # of every baseline in turn, where there are several to choose from
 Answer = Tuple[Dict[str, Any], Tuple[int, ...]]
 
@@ -110,6 +113,7 @@ class Oracle:
             "baselines_us": times_us, "baseline_name": baseline_name or BASELINE, "case": target.case,
             "shapes": {n: list(x.shape) for n, x in self.seen.inputs.items()},
             "dtype": str(next(iter(self.seen.inputs.values())).dtype), "rotate": list(target.rotate), **sizes,
+            "is_shared": self._shares_inputs(),
             "outputs": [kind.name for kind in self.seen.kinds], "returned": len(self.seen.returned),
             "min_bytes": target.min_bytes or sizes["streamed_bytes"] + sizes["output_bytes"], "flops": target.flops,
             "reuses_output": target.reuses_output, "cannot_share": self.card.why_not_shared() if self.card else "",
@@ -118,6 +122,27 @@ class Oracle:
             "versions": _versions(),
             "gpu": torch.cuda.get_device_name() if self.card else None,
         }, ()
+
+    def _shares_inputs(self) -> bool:
+        """Whether the calls of a batch share inputs large enough that what is worked out of them counts."""
+        target, seen = self.target, self.seen
+        sizes = {name: x.numel() * x.element_size() for name, x in seen.inputs.items()}
+        shared = [size for name, size in sizes.items()
+                  if name not in target.rotate and name not in target.static_tensors and not is_kept(target, name)]
+        return sum(shared) * SHARED_LEAST > sum(sizes[name] for name in target.rotate)
+
+    def do_copy(self) -> Answer:
+        """About what copying one call's outputs out costs, in us."""
+        outputs = [self.seen.outputs[kind.name] for kind in self.seen.returned]
+        columns = [views(self.out_arena.base, field) for field in self.out_fields]
+        slots = itertools.cycle(range(len(columns[0]) if columns else 1))
+
+        def copy() -> None:
+            at = next(slots)
+            for output, column in zip(outputs, columns):
+                column[at].copy_(output)
+
+        return {"copy_us": self._median_us(copy)}, ()
 
     def _sizes(self) -> Dict[str, int]:
         """Bytes that stream in, that come out, and that one slot costs with all its copies. Of what a call writes in place,
@@ -145,13 +170,16 @@ class Oracle:
         """Rough time of one call, for the plan and for the choice of a baseline."""
         arguments = target.call.arguments(target.call.values({name: like(x) for name, x in inputs.items()}))
         run = target.call.runner(target.function)
+        return self._median_us(lambda: run(arguments))
+
+    def _median_us(self, call: Callable[[], Any]) -> float:
         if self.card:
-            return self.card.rough_us(lambda: run(arguments))
-        run(arguments)
+            return self.card.rough_us(call)
+        call()
         times: List[float] = []
         while len(times) < 3 or (sum(times) < 0.02 and len(times) < 100):
             began = time.perf_counter()
-            run(arguments)
+            call()
             times.append(time.perf_counter() - began)
         return sorted(times)[len(times) // 2] * 1e6
 
@@ -237,17 +265,34 @@ class Oracle:
         """CPU: copy the outputs out of a worker that stands still, or out of the output slots; look at its inputs too."""
         self.compare_inputs(picks, order)  # now: once it goes on it could put them back
         self.take_written(order)
-        returned = len(self.seen.returned)
-        for at in range(len(order)):
-            if self.out_arena:
+        if self.out_arena:
+            for at in range(len(order)):
                 self.take(at, [views(self.out_arena.base, field)[at] for field in self.out_fields])
-                continue
+            return {}, ()
+        self.spoil_inputs(order)
+        answer = self._read_out(pid, addresses, len(order))
+        self.fill(picks, order)  # a side that begins later calls its function on what lies there, before its first batch
+        return answer, ()
+
+    def _read_out(self, pid: int, addresses: List[int], calls: int) -> Dict[str, Any]:
+        """Copy what each call returned from where its worker says it lies; answer what cannot be read."""
+        returned = len(self.seen.returned)
+        for at in range(calls):
             for address, into in zip(addresses[at * returned:(at + 1) * returned], self.raw[at]):
                 try:
                     read_process(pid, address, into)
                 except OSError as error:
-                    return {"unreadable": str(error), "errno": error.errno}, ()
-        return {}, ()
+                    return {"unreadable": str(error), "errno": error.errno}
+        return {}
+
+    def spoil_inputs(self, order: List[int]) -> None:
+        """Overwrite the inputs of a batch, but for what an output may lie in: where an output lies is its worker's word, and
+        one that is an input's memory must not be right."""
+        kept = {*self.target.writes, *(name for kind in self.seen.kinds for name in kind.may_lie_in)}
+        for field in self.fields:
+            for slot in (order if field.count > 1 else [0]) if field.name not in kept else ():
+                start = field.offset + field.slot_bytes * slot
+                self.arena.base[start:start + field.slot_bytes].fill_(SPOILT)
 
     def take(self, at: int, outputs: Sequence[torch.Tensor]) -> None:
         """Copy what a call returned into the snapshot."""

@@ -17,6 +17,7 @@ from hotkernel_contract.target import Target, TargetError, wide_for
 
 Probe = Callable[[torch.Tensor, List[torch.Tensor]], torch.Tensor]
 ROUND_TRIES = 4  # entries of another kind that the baseline must get right for the kind to be used
+OTHERS = 4  # answers to other inputs; by luck one may be near
 LITTLE = 0.1  # of its row's RMS: a value below it may be missed by an honest tolerance
 
 
@@ -30,9 +31,12 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
         outputs = target.run({name: like(x) for name, x in inputs.items()})
         answers = target.expected(inputs, wide_for(*seen.dtypes))
         refuse_reference(target, answers, outputs, raw, generator, device)
+        others = [target.expected(target.call_inputs(draw(target, generator, device, tuple(target.raws))), wide_for(*seen.dtypes))
+                  for _ in range(OTHERS)]
         for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), seen.tolerances(target)):
             where = "" if len(outputs) == 1 else " of %s" % name
             _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
+            _refuse_deaf(where, answer, output, [other[name] for other in others], tolerance)
 
 
 def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],
@@ -53,6 +57,18 @@ def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs
         if fault is None and not near(wrong, right, expected):
             raise TargetError("the check%s would pass %s as the answer: the tolerances (rtol=%.3g, atol=%.3g) are too wide "
                               "for this output" % (where, name, tolerance.rtol, tolerance.atol))
+
+
+def _refuse_deaf(where: str, answer: torch.Tensor, output: torch.Tensor, others: List[torch.Tensor],
+                 tolerance: Tolerance) -> None:
+    """Raise TargetError when the check would take the right answers to other inputs, all of them: then nothing need be read."""
+    expected = Expected.of(answer, output.dtype)
+    baseline = tally_of(output, expected, tolerance)
+    if all(same(other, answer) for other in others):
+        return  # the same whatever is drawn: a constant is right
+    if all(error_fault(tally_of(other.to(output.dtype), expected, tolerance), baseline, tolerance) is None for other in others):
+        raise TargetError("the check%s would pass the answer to other inputs: random inputs differ too little in it (a mean over "
+                          "many of them, say); set mixture='full', or return what is not averaged" % where)
 
 
 def rounds_for(target: Target, device: str, seen: Observed) -> Tuple[List[str], Dict[str, str]]:

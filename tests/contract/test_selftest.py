@@ -22,6 +22,17 @@ def try_target(made: Target) -> None:
     refuse_weak(made, "cpu")
 
 
+def test_a_check_that_takes_the_answer_to_other_inputs_is_refused():
+    """A mean over many normal numbers is nearly the same whatever they are."""
+    averaged = target(lambda x: x.float().pow(2).mean().to(x.dtype), {"x": "1024x1024"}, dtype="bf16", mixture="normal")
+    with pytest.raises(TargetError, match="the answer to other inputs"):
+        try_target(averaged)
+
+
+def test_an_output_that_is_the_same_for_all_inputs_is_a_right_one():
+    try_target(target(lambda x: (x * 2, torch.arange(4)), {"x": "64x128"}))
+
+
 # Refused --------------------------------------------------------------------------------------------------------------
 
 

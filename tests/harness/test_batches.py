@@ -189,6 +189,16 @@ def test_where_reading_is_forbidden_the_outputs_must_be_copied_and_nobody_is_to_
         bench.run(bench.worker("return x * 2"))
 
 
+def test_a_side_that_alone_forbids_reading_is_to_blame(bench):
+    bench.run(bench.worker("return x * 2"))
+    other = bench.worker("return x * 2")
+    bench.batches.oracle = Forbidding(bench.oracle)
+    with pytest.raises(SideFault) as caught:
+        bench.run(other)
+
+    assert caught.value.fault.rule == "out_of_protocol"
+
+
 def test_a_side_that_broke_a_rule_is_marked_and_the_other_is_not():
     checks = Checks({"baseline": {"outputs": 4, "worst_bad_share": 0.0, "max_abs": 0.0, "max_rel": 0.0, "rms_ulps": 0.2},
                      "candidate": {"outputs": 3, "worst_bad_share": 0.5, "max_abs": 1.0, "max_rel": 1.0, "rms_ulps": 9e9}})

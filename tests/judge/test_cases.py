@@ -21,6 +21,12 @@ def case(name: str, verdict: VerdictKind, speedup: float | None = None, width: f
 FASTER, SLOWER, UNKNOWN = VerdictKind.FASTER, VerdictKind.SLOWER, VerdictKind.INCONCLUSIVE
 
 
+def test_a_case_whose_gain_was_doubted_is_no_part_of_a_mean():
+    verdict = join([case("a", FASTER, 1.1), case("b", UNKNOWN, 8.0, rule="baseline_disturbed")])
+
+    assert (verdict.kind, verdict.rule, verdict.speedup) == (UNKNOWN, "baseline_disturbed", None)
+
+
 def test_faster_in_all_is_faster_by_the_geometric_mean():
     verdict = join([case("a", FASTER, 2.0), case("b", FASTER, 8.0)])
 

@@ -229,6 +229,12 @@ def test_a_candidate_that_hangs_is_invalid_within_the_timeout(shop, source, time
     assert answer.seconds["verify"] < timeout + 3
 
 
+def test_a_candidate_that_takes_most_of_the_time_is_to_blame_for_its_end(shop):
+    answer = shop.verify(candidate("time.sleep(0.2); return torch.sin(x) * w"), timeout=20)
+
+    assert (answer.verdict, answer.rule) in ((VerdictKind.SLOWER, None), (VerdictKind.INVALID, "timeout"))
+
+
 def test_a_candidate_whose_child_speaks_for_it_too_gets_no_time(shop):
     answer = shop.verify(in_call("os.fork()"), timeout=20)
 

@@ -14,6 +14,7 @@ from hotkernel.schema.verdict import Check, VerdictKind
 from hotkernel_contract import protocol
 
 BATCH_GRACE_S = 30.0  # beyond what the plan expects; a worker that needs more is stuck
+READ_S = 10.0  # reading the outputs of a batch may take so long: some gigabytes
 LATE_LIMIT = 3  # so often may a gate open too early before the call is taken for one that synchronises
 LATE = "the gate opened before the calls were queued"
 NEW_MEMORY = "an output lies in memory that was allocated during the batch"
@@ -99,6 +100,7 @@ class HostBatches:
 
     def __init__(self, oracle: OracleLink, checks: Checks, began: float, cores: int) -> None:
         self.oracle, self.checks, self.began = oracle, checks, began
+        self.was_read = False  # some side's outputs: reading is allowed here
         self.cores = cores  # that each side has; 0: all there are
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:  # noqa: ARG002 - the card needs it
@@ -127,13 +129,14 @@ class HostBatches:
         if done[0].number != count:
             raise worker.fault("out_of_protocol", "it answered another number of outputs than was asked for")
         self._check_cores(worker, used_us + tree.used_us(set(worker.standing or ()) - set(mine)), (ended - started) / 1e3)
-        read = self.oracle.ask("read", pid=worker.pid, addresses=protocol.unpack_numbers(done), picks=picks, order=order)
+        read = self._read(worker, protocol.unpack_numbers(done), picks, order)
         worker.check_stood()
         worker.go_on()
         outputs, _ = worker.receive_outputs(count, number, deadline)
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, read)
+        self.was_read = True
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
         still = worker.stand_still() and still
         worker.check_log()
@@ -141,6 +144,13 @@ class HostBatches:
         shared = waited_us > SHARED_US + SHARED_PART * span_us
         void = SHARED if shared else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
+
+    def _read(self, worker: WorkerLink, addresses: list[int], picks: list[int], order: list[int]) -> dict[str, Any]:
+        """Have the outputs copied out; a side may have pages that come when somebody serves them, and it stands still."""
+        try:
+            return self.oracle.ask("read", within_s=READ_S, pid=worker.pid, addresses=addresses, picks=picks, order=order)
+        except TimeoutError:
+            raise worker.fault("timeout", "its outputs cannot be read in time") from None
 
     def _check_cores(self, worker: WorkerLink, used_us: float, span_us: float) -> None:
         """Raise SideFault when a side ran on more cores than both sides were given; over all its batches so far."""
@@ -155,6 +165,8 @@ class HostBatches:
         if read["errno"] not in (1, 38):  # EPERM, ENOSYS
             self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
             raise worker.fault("out_of_protocol", "an output lies where no memory is")
+        if self.was_read:  # so this side alone forbids it, and both would be measured with copies
+            raise worker.fault("out_of_protocol", "it forbids that its outputs are read")
         raise Unreadable(read["unreadable"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,9 @@ from hotkernel.harness import environment
 from hotkernel.harness.links import SideFault, WorkerLink
 from hotkernel.harness.plan import Wanted
 from hotkernel.harness.zygote import Fork
+from hotkernel.machine import folders
 from hotkernel.schema.request import Request
-from hotkernel.schema.verdict import Batch, Side, Stage
+from hotkernel.schema.verdict import Batch, Fault, Side, Stage, VerdictKind
 from hotkernel_contract import protocol
 
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
@@ -153,12 +153,13 @@ class Crew:
         return [side for side, source in self.setting.sources.items() if not (source.caches / "built").exists()]
 
     def mark_built(self, side: Side) -> None:
-        """Keep a side's compile caches from now on; raises ToolError where they are too large."""
+        """Keep a side's compile caches from now on; raises SideFault where they are too large."""
         caches = self.setting.sources[side].caches
-        size = sum(file.stat().st_size for file in caches.rglob("*") if file.is_file())
+        size = folders.bytes_on_disk(caches)
         if size > CACHE_LIMIT_BYTES:
-            shutil.rmtree(caches, ignore_errors=True)
-            raise ToolError(f"the {side}'s compile caches take {size >> 20} MiB", fix="let it compile less than 2 GiB")
+            folders.remove(caches)
+            reason = f"the {side}: its compile caches take {size >> 20} MiB, of {CACHE_LIMIT_BYTES >> 20} that it may have"
+            raise SideFault(Fault(VerdictKind.INVALID, "cache_flood", reason, side))
         (caches / "built").touch()
 
     def end(self, workers: Sequence[WorkerLink]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import select
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hotkernel.schema.verdict import Fault, Side, VerdictKind
 from hotkernel_contract import protocol
 from hotkernel_contract.protocol import Frame
 
+TAIL_BYTES = 2000
 LOG_LIMIT_BYTES = 64 << 20  # a worker that writes more than this fills somebody's disk
 PARTING_S = 1.0
 STOOD_US = 50.0  # the last of its stopping may be booked after it was seen to stand
@@ -52,9 +54,11 @@ class OracleLink:
         self.channel.settimeout(timeout_s)
         self.files: list[int] = []
 
-    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """One question; raises ToolError when the oracle refuses the target or fails."""
+    def ask(self, op: str, *, within_s: float | None = None, **arguments: Any) -> dict[str, Any]:
+        """One question; raises ToolError when the oracle refuses the target or fails, TimeoutError past `within_s`."""
         self.tell(op, **arguments)
+        if within_s is not None and not select.select([self.channel], [], [], within_s)[0]:
+            raise TimeoutError(op)
         return self.answer(op)
 
     def tell(self, op: str, **arguments: Any) -> None:
@@ -68,14 +72,14 @@ class OracleLink:
             raise ToolError(f"the verify ran out of its timeout while the oracle did {op!r}",
                             fix="give a larger timeout, or make the baseline or its reference quicker") from None
         except (EOFError, OSError):
-            said = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            said = tail_of(self.log)
             raise ToolError(f"the oracle ended in {op!r}",
                             fix="a reference that crashes or needs more memory than there is does this; the detail may say",
                             detail=said) from None
         if "refused" in answer:
             raise ToolError(answer["refused"], fix=Target.FIX)
         if "error" in answer:
-            said = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            said = tail_of(self.log)
             raise ToolError(f"the target's baseline or reference failed: {answer['error']}", fix=Target.FIX, detail=said)
         return dict(answer)
 
@@ -202,7 +206,7 @@ class WorkerLink:
             raise self.fault("log_flood", f"it printed more than {LOG_LIMIT_BYTES >> 20} MiB")
 
     def last_words(self) -> str:
-        lines = self.log.read_text(encoding="utf-8", errors="replace")[-2000:].strip().splitlines()
+        lines = tail_of(self.log).strip().splitlines()
         return f"; its last line was {clean(lines[-1])!r}" if lines else ""
 
 
@@ -216,3 +220,8 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:SAID_LIMIT].strip()
 
 
+def tail_of(log: Path) -> str:
+    """The end of a log, which may be as long as its writer makes it: a file of holes has terabytes."""
+    with open(log, "rb") as file:
+        file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+        return file.read(TAIL_BYTES).replace(b"\0", b"").decode("utf-8", "replace")

@@ -33,19 +33,23 @@ class Wanted:
     values_per_pair: int = VALUES_PER_PAIR
 
 
-def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int, wanted: Wanted) -> Plan:
-    """The plan for a baseline that takes about `baseline_us`; `entry_bytes` is what one slot costs with all its copies."""
+def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int, wanted: Wanted, *,
+              is_shared: bool = False) -> Plan:
+    """The plan for a baseline that takes about `baseline_us`; `entry_bytes` is what one slot costs with all its copies.
+
+    Where calls share inputs, short batches are of one call: what is worked out once for all of them shows there.
+    """
     us = max(baseline_us, 0.5)
     most = CPU_MAX_CALLS if mode in BY_REFEREES_CLOCK else MAX_CALLS
     between = max(-(-MIN_WORK_US[mode] // us), MIN_CALLS[mode])
     between = int(min(between, most - most // 6, max(2.0, MAX_BATCH_US / us)))
     if us > MAX_BATCH_US:
         between = 1
-    n1 = max(2 if between > 1 else 1, between // 5)
+    n1 = 1 if is_shared else max(2 if between > 1 else 1, between // 5)
     notes: list[str] = []
     fit = int(MEMORY_SHARE * free_bytes // max(entry_bytes, 1) // 2)  # a pool of n1 + n2, and slots of n2
     if n1 + between > fit:
-        n1, between = (2, fit - 2) if fit >= 4 else (1, max(1, fit - 1))
+        n1, between = (2, fit - 2) if fit >= 4 and not is_shared else (1, max(1, fit - 1))
         notes.append(f"memory holds {fit} calls at once, so batches are of {n1} and {n1 + between}")
     n2 = n1 + between
     values = wanted.values_per_pair
@@ -53,7 +57,7 @@ def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int,
         values -= 2
     if values < wanted.values_per_pair:
         notes.append(f"a call takes {us / 1000:.0f} ms, so a pair takes {values} values instead of {wanted.values_per_pair}")
-    return Plan(mode=mode, n1=n1, n2=n2, values_per_pair=values, looks=wanted.looks,
+    return Plan(mode=mode, n1=n1, n2=n2, is_shared=is_shared, values_per_pair=values, looks=wanted.looks,
                 confirmation_pairs=wanted.confirmation_pairs, slots=top_calls(n2),
                 tick_us=CPU_TICK_US if mode in BY_REFEREES_CLOCK else CUDA_TICK_US, notes=tuple(notes))
 

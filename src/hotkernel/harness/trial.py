@@ -44,6 +44,7 @@ class Trial:
         self.setup_ms: dict[str, list[float]] = {}  # of each side that prepares its static inputs, every process's
         self.limited: dict[str, str] = {}  # kinds of other inputs that the baseline itself gets wrong, and how
         self.copies = False
+        self.copy_us: float | None = None  # about what copying a call's outputs out costs
         self.mode = Mode.CPU
         self.crew = Crew(fork, setting)
         self.phases = Phases()
@@ -88,13 +89,16 @@ class Trial:
                 self.fork.settle()
             self.target |= self.oracle.ask("time")
         target = self.target
-        self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted)
+        self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted,
+                              is_shared=target["is_shared"])
         if self.mode is Mode.HOST:
             why = (f"processes cannot share the card's memory here ({target['cannot_share']}), so inputs and outputs are copied "
                    "through the host inside the interval, on both sides alike")
             self.plan = replace(self.plan, notes=(*self.plan.notes, why))
         self.slots = top_calls(self.plan.n2)
         self._allocate(self.slots)
+        if self.copies and self.mode is not Mode.HOST:
+            self.copy_us = float(self.oracle.ask("copy")["copy_us"])
         with self.phases.of("pool"):
             self.oracle.ask("draw", size=self._pool_size())
             self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hotkernel.errors import ToolError
@@ -18,8 +19,10 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
+MOST = 2 / 3  # of the time since the first batch: a side that took more of it, twice what all else took, is why it ran out
+FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
-ROUNDS_A_PAIR, CALLS_A_ROUND = 2, 4  # on other inputs than the timed ones: the first three pairs see all kinds
+ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU: 0.03}
@@ -45,6 +48,15 @@ def is_plain(batches: Sequence[Batch]) -> bool:
     return len(logs) > 1 and min(map(abs, logs)) > PLAIN and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
 
 
+def is_far_slower(batches: Sequence[Batch]) -> bool:
+    """Whether the longest batches say that the candidate is far slower than the baseline: more of them tell no more."""
+    calls_us = {side: max(((batch.calls, batch.span_us / batch.calls) for batch in batches
+                           if batch.side is side and batch.void is None), default=(0, None))[1]
+                for side in (Side.BASELINE, Side.CANDIDATE)}
+    baseline_us, candidate_us = calls_us.values()
+    return baseline_us is not None and candidate_us is not None and candidate_us > FAR_SLOWER * baseline_us
+
+
 @dataclass
 class Values:
     """Measures pairs by one plan, over one oracle's slots."""
@@ -62,6 +74,8 @@ class Values:
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
     drawn: tuple[int, int]  # calls of the two batches that the pool was drawn for
     chance: random.Random = field(default_factory=random.SystemRandom)
+    began: float | None = None  # of time.monotonic: the first batch
+    spent_s: dict[Side, float] = field(default_factory=dict)  # in each side's own batches
 
     def of_pair(self, pair: PairOfWorkers) -> list[Batch]:
         """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
@@ -73,7 +87,8 @@ class Values:
         round_at = self.chance.randrange(self.plan.values_per_pair // 2 or 1)  # no side knows which batches are not timed
         with self.phases.of("values"):
             return self._repeated(self.plan.values_per_pair, lambda value: self._value(
-                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at), is_enough=is_plain)
+                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at),
+                lambda value, batches: self._is_enough(pair, value, batches))
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
         """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
@@ -82,12 +97,16 @@ class Values:
             alone = replace(pair, stage=Stage.ALONE)
             return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
+    def _is_enough(self, pair: PairOfWorkers, value: int, batches: Sequence[Batch]) -> bool:
+        """Whether a pair needs no more than the values before this one: half of them, or one that says far slower."""
+        return (pair.number == 0 and is_far_slower(batches)) or (value == self.plan.values_per_pair // 2 and is_plain(batches))
+
     def _repeated(self, values: int, take: Callable[[int], list[Batch]],
-                  is_enough: Callable[[Sequence[Batch]], bool] = lambda _: False) -> list[Batch]:
-        """So many values, each repeated a few times where it is void; half of them where they are enough."""
+                  is_enough: Callable[[int, Sequence[Batch]], bool] = lambda _value, _batches: False) -> list[Batch]:
+        """So many values, each repeated a few times where it is void; fewer where those so far are enough."""
         batches: list[Batch] = []
         for value in range(values):
-            if value == values // 2 and is_enough(batches):
+            if value and is_enough(value, batches):
                 break
             for _ in range(REPEATS[self.plan.mode]):
                 self._check_time()
@@ -115,18 +134,31 @@ class Values:
 
         The baseline, which is trusted, takes what is drawn already: what the side before it had.
         """
-        if side is not Side.BASELINE:
-            self._draw(draw_calls(self.plan, self.chance))
-        entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
-        picks = {self.drawn[0]: entries[: self.drawn[0]], self.drawn[1]: entries[self.drawn[0]:]}
         batches = []
-        for calls in self.chance.sample(self.drawn, 2):
-            stamped = self.batch(pair.workers[side], picks[calls])
+        for picks in self._picks(side):
+            stamped = self.batch(pair.workers[side], picks)
             with self.phases.of("driver"):
                 clock, mask = self.moment()
-            batches.append(Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s,
+            batches.append(Batch(side, pair.stage, pair.number, value, len(picks), stamped.span_us, stamped.at_s,
                                  stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
         return batches
+
+    def _picks(self, side: Side) -> Iterator[list[int]]:
+        """Entries for the two batches of a value, in random order.
+
+        Where the calls of a batch share inputs, each batch of a side has them drawn anew: what it worked out of them once
+        serves no other batch, and the short one, of one call, shows it.
+        """
+        if not self.plan.is_shared:
+            if side is not Side.BASELINE:
+                self._draw(draw_calls(self.plan, self.chance))
+            entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
+            yield from self.chance.sample([entries[: self.drawn[0]], entries[self.drawn[0]:]], 2)
+            return
+        for calls in self.chance.sample(draw_calls(self.plan, self.chance), 2):
+            if side is not Side.BASELINE:
+                self._draw((calls, 0))
+            yield self.known_entries(calls)
 
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
         """A batch of each side on other inputs than the timed ones; raises SideFault.
@@ -134,7 +166,7 @@ class Values:
         The baseline comes last, on the same inputs: what it gets wrong itself proves nothing.
         """
         with self.phases.of("rounds"):
-            calls, wrong = min(self.plan.n1, CALLS_A_ROUND), {}
+            calls, wrong = draw_calls(self.plan, self.chance)[0], {}  # as a timed batch has: nothing tells them apart
             self.oracle.ask("draw", size=calls, kind=kind)
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:
@@ -159,12 +191,21 @@ class Values:
         """One batch of a side on these entries of the pool, in random slots; raises SideFault, CannotQueue or Unreadable."""
         order = self.chance.sample(range(self.slots), len(picks))
         expected_us, began = len(picks) * self.baseline_us, time.monotonic()
+        self.began = self.began or began
         try:
-            return self.batches.run(worker, picks, order, expected_us)
+            with self._spending(worker.side, began):
+                return self.batches.run(worker, picks, order, expected_us)
         except SideFault as fault:
             if fault.fault.rule == "timeout" and time.monotonic() - began < HANGS_S + 50 * expected_us / 1e6:
                 self._check_time()  # the verify's time was over, and the side is not to blame
             raise
+
+    @contextlib.contextmanager
+    def _spending(self, side: Side, began: float) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.spent_s[side] = self.spent_s.get(side, 0.0) + time.monotonic() - began
 
     def known_entries(self, calls: int) -> list[int]:
         """Entries that the pool holds now, for batches that count for nothing: they may repeat, and be known to a side."""
@@ -191,5 +232,12 @@ class Values:
                 seen.append(us)
 
     def _check_time(self) -> None:
-        if self.setting.left_s <= 0:
-            raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
+        """Once the verify's time is over: the fault of a side whose own batches took most of what there was, else nobody's."""
+        if self.setting.left_s > 0:
+            return
+        all_s = time.monotonic() - (self.began or time.monotonic())
+        for side, own_s in self.spent_s.items():
+            if side is not Side.BASELINE and own_s > MOST * all_s:
+                raise SideFault(Fault(VerdictKind.INVALID, "timeout", f"the {side}: its own calls took {own_s:.0f} of the "
+                                      f"{all_s:.0f} s that there were to measure in", side))
+        raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")

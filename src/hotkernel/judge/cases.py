@@ -11,6 +11,8 @@ from hotkernel.schema.comparison import CaseResult
 from hotkernel.schema.verdict import Verdict, VerdictKind
 
 MIXED = "cases_disagree"
+# A gain that was doubted is no figure to take a mean with.
+DOUBTS = {"baseline_disturbed", "gain_not_in_long_batches", "gain_not_in_one_call", "gain_within_copies", "voids_on_one_side"}
 
 
 def join(cases: Sequence[CaseResult]) -> Verdict:
@@ -21,6 +23,9 @@ def join(cases: Sequence[CaseResult]) -> Verdict:
         for case in cases:
             if case.verdict is kind:
                 return Verdict(kind, f"case {case.case}: {case.reason}", rule=case.rule)
+    doubted = next((case for case in cases if case.verdict is VerdictKind.INCONCLUSIVE and case.rule in DOUBTS), None)
+    if doubted:
+        return Verdict(VerdictKind.INCONCLUSIVE, f"case {doubted.case}: {doubted.reason}", rule=doubted.rule)
     speedups = [case.speedup for case in cases if case.speedup is not None]
     if len(speedups) < len(cases):
         unknown = next(case for case in cases if case.speedup is None)

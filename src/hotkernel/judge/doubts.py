@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hotkernel.judge import samples, sequence, wording
+from hotkernel.judge.student import critical
 from hotkernel.schema.verdict import Batch, Evidence, Pair, Plan, Side, Stage, Verdict
 
 LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
 DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
+COPY_MARGIN = 1.5  # a copy in a side's process may take so much longer than in the oracle's
 CHOSEN_ALPHA = 0.001  # by chance as likely: so many more void batches on the candidate's side than on the baseline's
 
 
@@ -33,6 +35,32 @@ def disturbance(pairs: Sequence[Pair], alpha: float) -> str | None:
     if sum(pair.alone_log_ratio or 0.0 for pair in known) < LONG_SHARE * sum(pair.log_ratio for pair in known):
         return "against the baseline as it was alone less than half of it is left"
     return None
+
+
+def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
+    """Whether less than half of a gain is there in a batch of one call: something is worked out once for all calls of a batch.
+
+    Asked where calls share inputs that may not be prepared. One call is noisy, so the shortage must be beyond its noise.
+    """
+    values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.is_shared else ()
+    sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
+    lacking = []
+    for (side, pair, number), candidate in sides.items():
+        baseline = sides.get((Side.BASELINE, pair, number))
+        if side is Side.CANDIDATE and baseline and candidate.short_us is not None and baseline.short_us is not None:
+            lacking.append(LONG_SHARE * (baseline.us - candidate.us) - (baseline.short_us - candidate.short_us))
+    error = samples.trimmed_error(lacking) if lacking else None
+    kept = len(lacking) - 2 * (len(lacking) // samples.TRIM_SHARE)
+    return error is not None and samples.trimmed_mean(lacking) > critical(alpha, kept - 1) * error
+
+
+def is_within_copies(evidence: Evidence, verdict: Verdict) -> bool:
+    """Whether a gain is no more than what copying outputs costs: a side that writes where they are copied to saves that."""
+    values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.copy_us else ()
+    times = [value.us for value in values if value.side is Side.BASELINE and value.stage is Stage.CONFIRMATION]
+    if not times or evidence.copy_us is None:
+        return False
+    return statistics.median(times) * (1 - 1 / (verdict.speedup or 1.0)) < COPY_MARGIN * evidence.copy_us
 
 
 def is_chosen(evidence: Evidence, verdict: Verdict) -> bool:

@@ -56,8 +56,7 @@ def values_of(plan: Plan, batches: Sequence[Batch], fills: Sequence[Fill] = ()) 
         whole = _with_late_work(plan, whole, fills)
         for number, spans in whole.items():
             for side, batch_set in spans.items():
-                us, long_us = _per_call(batch_set, fills)
-                values.append(Value(side, key[0], key[1], number, us, long_us))
+                values.append(Value(side, key[0], key[1], number, *_per_call(batch_set, fills)))
     return tuple(values)
 
 
@@ -199,13 +198,13 @@ def _ended_at_stamp2(batch: Batch, own_check_us: float) -> Batch:
     return replace(batch, span_us=batch.span_us + late_us)
 
 
-def _per_call(chosen: Sequence[Batch], fills: Sequence[Fill]) -> tuple[float, float]:
-    """The time per call by the slope between two batches, and by the longer batch alone."""
+def _per_call(chosen: Sequence[Batch], fills: Sequence[Fill]) -> tuple[float, float, float | None]:
+    """The time per call by the slope between two batches, by the longer batch alone, and by the shorter."""
     spans = [batch.span_us - fill_us(fills, batch.calls) for batch in chosen]
     long_us = spans[-1] / chosen[-1].calls
     if len(chosen) == 1:
-        return long_us, long_us
-    return (spans[1] - spans[0]) / (chosen[1].calls - chosen[0].calls), long_us
+        return long_us, long_us, None
+    return (spans[1] - spans[0]) / (chosen[1].calls - chosen[0].calls), long_us, spans[0] / chosen[0].calls
 
 
 def fill_us(fills: Sequence[Fill], calls: int) -> float:

@@ -43,9 +43,8 @@ def decide(evidence: Evidence) -> Verdict:
         word = "throttled" if throttled else "card not quiet"
         return _inconclusive(f"{word}: {evidence.note}" if evidence.note else word, pairs, rule=word.replace(" ", "_"))
     step = next_step(evidence.plan, pairs, earlier=evidence.earlier)
-    if step.verdict and step.verdict.kind is VerdictKind.FASTER and doubts.is_chosen(evidence, step.verdict):
-        reason = f"{step.verdict.reason}, but its void batches are its own alone, and with them half of the gain is gone"
-        return _inconclusive(reason, step.verdict.pooled, alpha=CONFIRMATION_ALPHA, rule="voids_on_one_side")
+    if step.verdict and step.verdict.kind is VerdictKind.FASTER and (doubted := _doubted(evidence, step.verdict)):
+        return doubted
     return step.verdict or _unfinished(step, pairs, evidence.earlier)
 
 
@@ -164,6 +163,23 @@ def _refusal(faults: Sequence[Fault]) -> Verdict | None:
         if fault.kind is VerdictKind.INVALID:
             return Verdict(VerdictKind.INVALID, fault.reason, rule=fault.rule)
     return Verdict(faults[0].kind, faults[0].reason, rule=faults[0].rule) if faults else None
+
+
+def _doubted(evidence: Evidence, gain: Verdict) -> Verdict | None:
+    """A gain that may be made of something else than the function, by all of the evidence."""
+
+    def but(reason: str, *, rule: str) -> Verdict:
+        return _inconclusive(f"{gain.reason}, but {reason}", gain.pooled, alpha=CONFIRMATION_ALPHA, rule=rule)
+
+    if doubts.is_chosen(evidence, gain):
+        return but("its void batches are its own alone, and with them half of the gain is gone", rule="voids_on_one_side")
+    if doubts.is_of_one_call(evidence, CONFIRMATION_ALPHA):
+        return but("a batch of one call shows less than half of it: something is worked out once for all calls of a batch, of "
+                   "inputs that the target does not declare static", rule="gain_not_in_one_call")
+    if doubts.is_within_copies(evidence, gain):
+        return but(f"it is no more than copying the outputs takes ({evidence.copy_us:.3g} us a call), which a side can save by "
+                   "writing where they are copied to", rule="gain_within_copies")
+    return None
 
 
 def _below_floor(values: Sequence[Value], floor_us: float | None) -> Verdict | None:

@@ -81,6 +81,7 @@ class Value:
     value: int
     us: float
     long_us: float | None = None  # the longer batch alone, fill taken off, by its calls: overheads included
+    short_us: float | None = None  # the shorter one alone, likewise
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Plan:
     gate_us: float | None = None
     slots: int | None = None
     tick_us: float = 0.0  # the clock's resolution
+    is_shared: bool = False  # the calls of a batch share inputs that count: short batches are of one call
     notes: tuple[str, ...] = ()  # every fall-back, with its reason
 
     def __post_init__(self) -> None:
@@ -173,6 +175,7 @@ class Evidence:
     faults: tuple[Fault, ...] = ()
     earlier: tuple[Pair, ...] = ()  # every pair of earlier verifies of the same key, both stages, in order, as numbered
     floor_us: float | None = None  # bytes over the calibrated bandwidth; null without a calibration
+    copy_us: float | None = None  # where outputs are copied out inside the interval: about what that costs a call
     quiet: bool = True  # false when values were void too often: the card was not quiet
     note: str = ""  # what made it not quiet
 

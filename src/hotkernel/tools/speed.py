@@ -22,7 +22,7 @@ from hotkernel.harness import sources
 from hotkernel.harness.plan import VALUES_PER_PAIR
 from hotkernel.harness.zygote import Zygote
 from hotkernel.judge.earlier_keys import verify_result
-from hotkernel.machine import driver
+from hotkernel.machine import driver, folders
 from hotkernel.machine.process import Cancelled
 from hotkernel.parameter import Bounds
 from hotkernel.records import calibrations, comparisons, pins, store
@@ -101,13 +101,14 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
 def _scratch() -> Iterator[Path]:
     """A folder for one verify, gone afterwards. Raises ToolError where none can be made."""
     try:
-        # a process that is being killed may write there yet, and a candidate may leave what cannot be removed
-        folder = tempfile.TemporaryDirectory(prefix="hotkernel-", ignore_cleanup_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix="hotkernel-"))
     except OSError as error:
         raise ToolError(f"no folder for temporary files can be made: {error.strerror or error}",
                         fix="make room there, or set TMPDIR to another folder") from None
-    with folder as name:
-        yield Path(name)
+    try:
+        yield folder
+    finally:
+        folders.remove(folder)
 
 
 def _first_gpu(session: Session) -> Gpu | None:

@@ -1,0 +1,61 @@
+"""Claims: what is worked out once for all calls of a batch, or saved by the copies of outputs, is no gain."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from handmade import evidence, quiet
+
+from hotkernel.judge.verdict import decide
+from hotkernel.schema.verdict import Batch, Evidence, Side, VerdictKind
+
+BASE = 400.0
+
+
+def of_single_calls(candidate_us: float, *, once_us: float = 0.0, is_shared: bool = True, noise_us: float = 3.0) -> Evidence:
+    """Short batches of one call; each batch of the candidate takes `once_us` more, however many calls it has."""
+    rng = random.Random(4)
+    made = evidence(quiet(BASE, 3), quiet(candidate_us, 3), [(BASE, candidate_us)] * 3)
+    plan = replace(made.plan, n1=1, is_shared=is_shared)
+
+    def changed(batch: Batch) -> Batch:
+        us = BASE if batch.side is Side.BASELINE else candidate_us
+        calls = 1 if batch.calls == made.plan.n1 else batch.calls
+        once = once_us if batch.side is Side.CANDIDATE else 0.0
+        return replace(batch, calls=calls, span_us=60.0 + us * calls + once + rng.gauss(0, noise_us))
+
+    return replace(made, plan=plan, batches=tuple(map(changed, made.batches)), fills=())
+
+
+def test_a_gain_that_the_first_call_of_each_batch_pays_for_is_none():
+    verdict = decide(of_single_calls(BASE / 2, once_us=BASE / 2))
+
+    assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_not_in_one_call")
+
+
+def test_a_gain_that_a_single_call_has_too_stands():
+    assert decide(of_single_calls(BASE / 2)).kind is VerdictKind.FASTER
+
+
+def test_a_small_gain_stands_where_a_single_call_is_too_noisy_to_show_it():
+    assert decide(of_single_calls(BASE * 0.95, noise_us=12.0)).kind is VerdictKind.FASTER
+
+
+def test_a_first_call_that_costs_more_is_nobodys_where_calls_share_nothing():
+    assert decide(of_single_calls(BASE / 2, once_us=BASE / 2, is_shared=False)).kind is VerdictKind.FASTER
+
+
+def copied(candidate_us: float, copy_us: float | None) -> Evidence:
+    return replace(evidence(quiet(BASE, 3), quiet(candidate_us, 3), [(BASE, candidate_us)] * 3), copy_us=copy_us)
+
+
+def test_a_gain_no_larger_than_what_copies_cost_is_none():
+    verdict = decide(copied(BASE - 100, copy_us=100.0))
+
+    assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_within_copies")
+
+
+def test_a_gain_larger_than_what_copies_cost_stands():
+    assert decide(copied(BASE - 200, copy_us=100.0)).kind is VerdictKind.FASTER
+    assert decide(copied(BASE - 100, copy_us=None)).kind is VerdictKind.FASTER
