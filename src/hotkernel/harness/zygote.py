@@ -14,6 +14,7 @@ from typing import IO, Any
 import hotkernel_contract
 from hotkernel.errors import ToolError
 from hotkernel.harness.environment import allowed
+from hotkernel.machine import tree
 from hotkernel.machine.supervised_job import SupervisedJob
 from hotkernel.schema.gpu import Gpu
 from hotkernel_contract import protocol
@@ -88,7 +89,8 @@ class Zygote:
 
     @property
     def is_alive(self) -> bool:
-        return self.process.poll() is None
+        """Whether it still runs: below a supervisor, its own end is seen before the supervisor's."""
+        return self.process.poll() is None and tree.is_running(self.pid)
 
     @property
     def is_current(self) -> bool:

@@ -24,6 +24,14 @@ def descendants(pid: int) -> set[int]:
     return _below(pid, lambda parent: parents.get(parent, []))
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended yet, whoever its parent is; True where there is no /proc to say."""
+    if not os.path.isdir("/proc/self"):  # noqa: PTH112 - as above
+        return True
+    stat = _stat(pid)
+    return stat is not None and stat[0] not in "ZXx"
+
+
 def stand_still(pid: int) -> list[int] | None:
     """Stop `pid`, its session and everything below it; the processes that stand, for `go_on`, or None when some do not."""
     _send(pid, signal.SIGSTOP)
