@@ -17,7 +17,7 @@ from hotkernel_contract.target import Target, TargetError, wide_for
 
 Probe = Callable[[torch.Tensor, List[torch.Tensor]], torch.Tensor]
 ROUND_TRIES = 4  # entries of another kind that the baseline must get right for the kind to be used
-OTHERS = 4  # answers to other inputs; by luck one may be near
+OTHERS = 8  # inputs whose answers are held against each other's
 LITTLE = 0.1  # of its row's RMS: a value below it may be missed by an honest tolerance
 
 
@@ -31,12 +31,11 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
         outputs = target.run({name: like(x) for name, x in inputs.items()})
         answers = target.expected(inputs, wide_for(*seen.dtypes))
         refuse_reference(target, answers, outputs, raw, generator, device)
-        others = [target.expected(target.call_inputs(draw(target, generator, device, tuple(target.raws))), wide_for(*seen.dtypes))
-                  for _ in range(OTHERS)]
+        entries = [(answers, outputs), *(_another(target, generator, device, wide_for(*seen.dtypes)) for _ in range(OTHERS - 1))]
         for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), seen.tolerances(target)):
             where = "" if len(outputs) == 1 else " of %s" % name
             _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
-            _refuse_deaf(where, answer, output, [other[name] for other in others], tolerance)
+            _refuse_deaf(where, [each[name] for each, _ in entries], [each[name] for _, each in entries], tolerance)
 
 
 def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],
@@ -59,14 +58,25 @@ def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs
                               "for this output" % (where, name, tolerance.rtol, tolerance.atol))
 
 
-def _refuse_deaf(where: str, answer: torch.Tensor, output: torch.Tensor, others: List[torch.Tensor],
-                 tolerance: Tolerance) -> None:
-    """Raise TargetError when the check would take the right answers to other inputs, all of them: then nothing need be read."""
-    expected = Expected.of(answer, output.dtype)
-    baseline = tally_of(output, expected, tolerance)
-    if all(same(other, answer) for other in others):
+def _another(target: Target, generator: torch.Generator, device: str, wide: torch.dtype) -> Tuple[Outputs, Outputs]:
+    """The right answers to another drawing, and the baseline's outputs."""
+    inputs = target.call_inputs(draw(target, generator, device, tuple(target.raws)))
+    return target.expected(inputs, wide), target.run({name: like(x) for name, x in inputs.items()})
+
+
+def _refuse_deaf(where: str, answers: List[torch.Tensor], outputs: List[torch.Tensor], tolerance: Tolerance) -> None:
+    """Raise TargetError when the check would take, over several inputs, what is made of the answers to others: then none need
+    be read. Of numbers that is their mean, the best guess of one who reads nothing."""
+    if all(same(answer, answers[0]) for answer in answers):
         return  # the same whatever is drawn: a constant is right
-    if all(error_fault(tally_of(other.to(output.dtype), expected, tolerance), baseline, tolerance) is None for other in others):
+    deaf, baseline = Tally(), Tally()
+    for at, (answer, output) in enumerate(zip(answers, outputs)):
+        others = answers[:at] + answers[at + 1:]
+        guess = torch.stack(others).mean(0) if answer.dtype.is_floating_point else others[0]
+        expected = Expected.of(answer, output.dtype)
+        deaf.add([statistics(guess.to(output.dtype).contiguous(), expected, tolerance).tolist()])
+        baseline.add([statistics(output.contiguous(), expected, tolerance).tolist()])
+    if error_fault(deaf, baseline, tolerance) is None:
         raise TargetError("the check%s would pass the answer to other inputs: random inputs differ too little in it (a mean over "
                           "many of them, say); set mixture='full', or return what is not averaged" % where)
 

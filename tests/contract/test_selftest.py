@@ -24,7 +24,7 @@ def try_target(made: Target) -> None:
 
 def test_a_check_that_takes_the_answer_to_other_inputs_is_refused():
     """A mean over many normal numbers is nearly the same whatever they are."""
-    averaged = target(lambda x: x.float().pow(2).mean().to(x.dtype), {"x": "1024x1024"}, dtype="bf16", mixture="normal")
+    averaged = target(lambda x: x.float().pow(2).mean().to(x.dtype), {"x": "2048x2048"}, dtype="bf16", mixture="normal")
     with pytest.raises(TargetError, match="the answer to other inputs"):
         try_target(averaged)
 
