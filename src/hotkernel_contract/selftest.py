@@ -28,7 +28,7 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
     with torch.no_grad():
         raw = draw(target, generator, device, tuple(target.raws))
         inputs = target.call_inputs(raw)
-        outputs = target.run({name: like(x) for name, x in inputs.items()})
+        outputs = _outputs(target, inputs)
         answers = target.expected(inputs, wide_for(*seen.dtypes))
         refuse_reference(target, answers, outputs, raw, generator, device)
         entries = [(answers, outputs), *(_another(target, generator, device, wide_for(*seen.dtypes)) for _ in range(OTHERS - 1))]
@@ -61,7 +61,12 @@ def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs
 def _another(target: Target, generator: torch.Generator, device: str, wide: torch.dtype) -> Tuple[Outputs, Outputs]:
     """The right answers to another drawing, and the baseline's outputs."""
     inputs = target.call_inputs(draw(target, generator, device, tuple(target.raws)))
-    return target.expected(inputs, wide), target.run({name: like(x) for name, x in inputs.items()})
+    return target.expected(inputs, wide), _outputs(target, inputs)
+
+
+def _outputs(target: Target, inputs: Dict[str, torch.Tensor]) -> Outputs:
+    """The baseline's, as copies: a function may hand out the same buffer again."""
+    return {name: like(y) for name, y in target.run({name: like(x) for name, x in inputs.items()}).items()}
 
 
 def _refuse_deaf(where: str, answers: List[torch.Tensor], outputs: List[torch.Tensor], tolerance: Tolerance) -> None:

@@ -29,6 +29,11 @@ def test_a_check_that_takes_the_answer_to_other_inputs_is_refused():
         try_target(averaged)
 
 
+def test_a_function_that_hands_out_one_buffer_is_tried_by_what_lay_in_it():
+    buffer = torch.empty(64, 128)
+    try_target(target(lambda x: torch.mul(x, 2, out=buffer), reuses_output=True))
+
+
 def test_an_output_that_is_the_same_for_all_inputs_is_a_right_one():
     try_target(target(lambda x: (x * 2, torch.arange(4)), {"x": "64x128"}))
 
