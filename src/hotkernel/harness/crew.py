@@ -75,7 +75,7 @@ class PairOfWorkers:
 
 
 class Crew:
-    """Workers of all sides. On a card, contexts are made one after the other, 0.14 s each on an H200, whoever waits for them;
+    """Workers of all sides. On a card, contexts are made one after the other, some 0.1 s each on an H200, whoever waits;
     so those of the first look are forked before the oracle is done with its own work."""
 
     def __init__(self, fork: Fork, setting: Setting) -> None:
