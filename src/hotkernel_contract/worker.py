@@ -16,7 +16,7 @@ from hotkernel_contract import confinement, protocol
 from hotkernel_contract.call import Call, NotTensors
 from hotkernel_contract.loading import load_file
 from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, Twins, views
-from hotkernel_contract.target import find_target
+from hotkernel_contract.target import Target, find_target
 
 OF_THE_SIDE = ("names", "case", "baseline")  # of a layout's call: what Call itself does not hold
 WITNESS_SPIN_CYCLES = 10_000_000  # about 5 ms, in which the calls are queued
@@ -91,14 +91,14 @@ def load_side(spec: Dict[str, Any], call: Dict[str, Any]) -> Tuple[Callable[...,
         traceback.print_exc()
         raise Refused(protocol.FAULT_IMPORT, describe(error)) from None
     setup = getattr(module, "setup", None)
-    if not spec["names"]:  # a baseline's file: what its target says is the function
-        target = find_target(module)
-        target = (target.of_case(call["case"]) if call["case"] else target).with_function(call["baseline"])
-        return target.settle_module(spec["device"]).function, setup
     for name in spec["names"]:
         found = getattr(module, name, None)
         if callable(found):
             return found, setup
+    if not spec["names"] or any(isinstance(v, Target) for v in vars(module).values()):
+        target = find_target(module)  # a baseline's file, on whichever side: what its target says is the function
+        target = (target.of_case(call["case"]) if call["case"] else target).with_function(call["baseline"])
+        return target.settle_module(spec["device"]).function, setup
     own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")
            and getattr(v, "__module__", None) == module.__name__]
     raise Refused(protocol.FAULT_NO_CALLABLE, "it defines no function named %s; it has %s"

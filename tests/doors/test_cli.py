@@ -40,14 +40,10 @@ def test_03_help_loads_nothing_heavy(argv: list[str]) -> None:
     assert not loaded & HEAVY
 
 
-def test_help_answers_in_a_fifth_of_a_second() -> None:
-    # the best of several: the claim is about the work, not about a neighbour on the machine
-    walls = []
-    for _ in range(5):
-        started = time.perf_counter()
-        assert hotkernel("--help").returncode == 0
-        walls.append(time.perf_counter() - started)
-    assert min(walls) < 0.2
+def test_python_starts_the_package_as_a_program() -> None:
+    asked = subprocess.run([sys.executable, "-P", "-m", "hotkernel", "--version"], capture_output=True, text=True,
+                           encoding="utf-8", timeout=30, check=False)
+    assert asked.stdout.strip() == f"hotkernel {__version__}"
 
 
 def test_the_version_is_the_packages() -> None:

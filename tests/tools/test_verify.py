@@ -40,6 +40,12 @@ def test_an_untouched_candidate_is_inconclusive(shop):
     assert answer.speedup is not None
 
 
+def test_a_baselines_own_file_is_a_candidate_too(shop):
+    answer = shop.verify(BASELINE)
+
+    assert answer.verdict is VerdictKind.INCONCLUSIVE, answer.reason
+
+
 @pytest.fixture(scope="module")
 def faster(shop: Workshop):
     """The answer about a candidate that does a sixth of the work."""
