@@ -1,12 +1,14 @@
 """Every case of tests/cheats and tests/honest under the judge, on this machine's card, and under the original if asked.
 
-    python benchmarks/integrity.py --out DIR [--again 3] [--part 1/2] [--limit-s 60] [--original hotkernel-0.1.1.whl]
+    python benchmarks/integrity.py --out DIR [--again 3] [--total-s 540] [--limit-s 60] [--original hotkernel-0.1.1.whl]
 
-The target is an eager rmsnorm (x 4096x8192, bf16). Each case has a time limit of its own, so that one that hangs ends
-nothing but itself; DIR/integrity.json and DIR/integrity.md are written anew after each case. `--original` takes a wheel of
-hotkernel 0.1.1 and runs it as its users do: a target made by its own `new`, each case as a script that hands its function to
-the target's run(), its verify with n=2 and no warm-up. The state folder is one of the run's own. `--device cpu` tries the
-script itself; cases that need a card, Triton or a compiler are left out there.
+The target is an eager rmsnorm (x 4096x8192, bf16); a case that names another baseline of tests/integrity/targets runs
+against that one, on the card too. Each case has a time limit of its own, so that one that hangs ends nothing but itself.
+DIR/integrity.json and DIR/integrity.md are written anew after each case, and a run into the same DIR goes on where the last
+one ended. `--original` takes a wheel of hotkernel 0.1.1 and runs it as its users do: a target made by its own `new`, each
+case as a script that hands its function to the target's run(), its verify with n=2 and no warm-up; `--original-each 2` takes
+two cases of each class, `--at-once 6` six at a time, which share the card. The state folder is one of the run's own.
+`--device cpu` tries the script itself; cases that need a card, Triton or a compiler are left out there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import datetime
 import json
 import os
 import platform
-import queue
 import re
 import shutil
 import signal
@@ -35,7 +36,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "integrity")]
 
-from cases import Case, all_cases
+from cases import TARGETS, Case, all_cases
 
 from hotkernel.errors import ToolError
 from hotkernel.records import comparisons
@@ -44,6 +45,7 @@ from hotkernel.schema.verdict import Side, VerdictKind
 from hotkernel.session import Session
 from hotkernel.tools.speed import judge
 
+TARGET = "rmsnorm"  # of most cases, at a size that a card is for
 FUNCTION = """import torch
 
 
@@ -111,15 +113,14 @@ def main() -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     chosen = _chosen(options)
-    rows = [_row(case) for case in chosen]
+    again = chosen[:: options.again] if options.again else []
+    rows = _kept(out, [_row(case) for case in chosen] + [_row(case, run=2) for case in again])
     with tempfile.TemporaryDirectory(prefix="integrity-") as folder:
         work = Path(folder)
         if not options.original_only:
-            again = [_row(case, run=2) for case in chosen[:: options.again]] if options.again else []
-            rows += again
             _run_ours(options, chosen, rows, work, out)
         if options.original:
-            _run_original(options, chosen, rows, work, out)
+            _run_original(options, _for_the_original(options, chosen), rows, work, out)
     _write(options, rows, out)
     print(_table(rows))
     failed = [row.case for row in rows if row.passed is False]
@@ -142,7 +143,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--original", type=Path, help="a wheel of hotkernel 0.1.1")
     parser.add_argument("--original-only", action="store_true")
     parser.add_argument("--original-limit-s", type=float, default=120.0, help="of one case under the original")
-    parser.add_argument("--gpus", type=int, default=1, help="cards that the original's cases are spread over, one at a time each")
+    parser.add_argument("--original-each", type=int, default=0, help="so many cases of each class (default: all)")
+    parser.add_argument("--at-once", type=int, default=1, help="the original's cases at a time")
     options = parser.parse_args()
     options.shape = options.shape or ("4096x8192" if options.device == "cuda" else "256x1024")
     options.began = time.monotonic()
@@ -151,10 +153,27 @@ def _options() -> argparse.Namespace:
 
 def _chosen(options: argparse.Namespace) -> list[Case]:
     part, of = map(int, options.part.split("/"))
-    cases = [case for case in all_cases() if case.target == "rmsnorm" and re.search(options.only, case.name)]
+    cases = [case for case in all_cases() if re.search(options.only, case.name)]
     if options.device == "cpu":
         cases = [case for case in cases if case.runs_on_cpu]
     return cases[part - 1:: of]
+
+
+def _kept(out: Path, rows: list[Row]) -> list[Row]:
+    """These rows, with what an earlier run into this folder found of them."""
+    file = out / "integrity.json"
+    found = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
+    earlier = {(each["case"], each["run"]): Row(**each) for each in found}
+    return [earlier.get((row.case, row.run), row) for row in rows]
+
+
+def _for_the_original(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
+    """The cases that it can run at all (its rmsnorm), the first of each class where not all are asked for."""
+    of_class: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.target == TARGET:
+            of_class.setdefault(case.category, []).append(case)
+    return [case for each in of_class.values() for case in each[: options.original_each or None]]
 
 
 def _row(case: Case, run: int = 1) -> Row:
@@ -172,22 +191,32 @@ def _is_late(options: argparse.Namespace) -> bool:
 def _run_ours(options: argparse.Namespace, cases: Sequence[Case], rows: Sequence[Row], work: Path, out: Path) -> None:
     """Each row under verify's own judge, with one warm server."""
     by_name = {case.name: case for case in cases}
-    baseline = work / "target" / "rmsnorm_baseline.py"
-    baseline.parent.mkdir()
-    text = BASELINE.format(shape=options.shape, columns=options.shape.split("x")[-1], device=options.device)
-    baseline.write_text(text, encoding="utf-8")
     environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
                    "HOTKERNEL_STATE_DIR": str(work / "state")}
     session = Session(root=work, environment=environment)
     try:
         for row in rows:
+            if row.verdict is not None:
+                continue
             if _is_late(options):
                 break
-            _judge(session, by_name[row.case], row, baseline, options)
+            _judge(session, by_name[row.case], row, _baseline(by_name[row.case], work, options), options)
             _say(row)
             _write(options, rows, out)
     finally:
         session.nursery.close()
+
+
+def _baseline(case: Case, work: Path, options: argparse.Namespace) -> Path:
+    """The case's baseline, on the device that is asked for; its own file for each target."""
+    file = work / "targets" / f"{case.target}_baseline.py"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        text = (TARGETS / file.name).read_text(encoding="utf-8").replace('device="cpu"', f'device="{options.device}"')
+        if case.target == TARGET:
+            text = BASELINE.format(shape=options.shape, columns=options.shape.split("x")[-1], device=options.device)
+        file.write_text(text, encoding="utf-8")
+    return file
 
 
 def _judge(session: Session, case: Case, row: Row, baseline: Path, options: argparse.Namespace) -> None:
@@ -215,7 +244,7 @@ def _judge(session: Session, case: Case, row: Row, baseline: Path, options: argp
 
 
 def _run_original(options: argparse.Namespace, cases: Sequence[Case], rows: Sequence[Row], work: Path, out: Path) -> None:
-    """Each case once under hotkernel 0.1.1, one at a time on each card."""
+    """Each case once under hotkernel 0.1.1."""
     wheel, target = work / "wheel", work / "original"
     with zipfile.ZipFile(options.original) as archive:
         archive.extractall(wheel)
@@ -223,30 +252,23 @@ def _run_original(options: argparse.Namespace, cases: Sequence[Case], rows: Sequ
     (target / "kernels.py").write_text(FUNCTION, encoding="utf-8")
     made = _ask(f"import sys; sys.path.insert(0, {str(wheel)!r}); from hotkernel.newtarget import main; sys.exit(main("
                 f"['rmsnorm', '--from', {str(target / 'kernels.py') + ':rmsnorm'!r}, '--shape', {options.shape!r}, "
-                f"'--extra', 'w:{options.shape.split('x')[-1]}', '--out', {str(target)!r}]))", 60.0, {})
+                f"'--extra', 'w:{options.shape.split('x')[-1]}', '--out', {str(target)!r}]))", 60.0)
     if not (target / "rmsnorm_baseline.py").exists():
         raise SystemExit(f"the original made no target: {made[-2000:]}")
-    cards: queue.Queue[int] = queue.Queue()
-    for card in range(options.gpus):
-        cards.put(card)
 
     def one(case: Case, row: Row) -> Row:
-        card = cards.get()
-        try:
-            if not _is_late(options):
-                _ask_original(case, row, wheel, target, card, options)
-        finally:
-            cards.put(card)
+        if row.original_verdict is None and not _is_late(options):
+            _ask_original(case, row, wheel, target, options)
         return row
 
     first = {row.case: row for row in rows if row.run == 1}
-    with concurrent.futures.ThreadPoolExecutor(options.gpus) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
         for done in concurrent.futures.as_completed([pool.submit(one, case, first[case.name]) for case in cases]):
             _say(done.result(), original=True)
             _write(options, rows, out)
 
 
-def _ask_original(case: Case, row: Row, wheel: Path, target: Path, card: int, options: argparse.Namespace) -> None:
+def _ask_original(case: Case, row: Row, wheel: Path, target: Path, options: argparse.Namespace) -> None:
     own = target.with_name(f"original-{case.name}")
     shutil.copytree(target, own)
     candidate = own / "rmsnorm_candidate.py"
@@ -254,7 +276,7 @@ def _ask_original(case: Case, row: Row, wheel: Path, target: Path, card: int, op
     began = time.monotonic()
     code = ASK_ORIGINAL.format(wheel=str(wheel), candidate=str(candidate), baseline=str(own / "rmsnorm_baseline.py"),
                                cwd=str(own), timeout=int(options.original_limit_s))
-    said = _ask(code, options.original_limit_s, {"CUDA_VISIBLE_DEVICES": str(card)} if options.gpus > 1 else {})
+    said = _ask(code, options.original_limit_s)
     answers = [line for line in said.splitlines() if line.startswith("ANSWER ")]
     answer = json.loads(answers[-1].removeprefix("ANSWER ")) if answers else {"error": said[-300:] or "no answer in time"}
     row.original_seconds = round(time.monotonic() - began, 1)
@@ -268,10 +290,10 @@ def _ask_original(case: Case, row: Row, wheel: Path, target: Path, card: int, op
         row.original_passed = None
 
 
-def _ask(code: str, limit_s: float, more: dict[str, str]) -> str:
+def _ask(code: str, limit_s: float) -> str:
     """What a Python says to this code, ours out of its sight; its whole group is ended after the limit."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable, **more}
+    environment |= {"HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True) as process:
         try:
@@ -300,7 +322,7 @@ def _write(options: argparse.Namespace, rows: Sequence[Row], out: Path) -> None:
     head: dict[str, Any] = {
         "made_by": "benchmarks/integrity.py", "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": platform.platform(), "python": platform.python_version(), "device": options.device, "shape": options.shape,
-        "pairs": options.pairs, "part": options.part, "gpu": _gpu(),
+        "pairs": options.pairs, "part": options.part, "gpu": _gpu(), "original_at_once": options.at_once,
         "original": options.original.name if options.original else None, "state_folder": "one of the run's own"}
     write_whole(out / "integrity.json", comparisons.as_json({**head, "rows": [dataclasses.asdict(row) for row in rows]}))
     write_whole(out / "integrity.md", _table(rows))

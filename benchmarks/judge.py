@@ -248,7 +248,7 @@ def original(bench: Bench) -> None:
     (target / "kernels.py").write_text(integrity.FUNCTION, encoding="utf-8")
     integrity._ask(f"import sys; sys.path.insert(0, {str(wheel)!r}); from hotkernel.newtarget import main; sys.exit(main("
                    f"['rmsnorm', '--from', {str(target / 'kernels.py') + ':rmsnorm'!r}, '--shape', '4096x8192', "
-                   f"'--extra', 'w:8192', '--out', {str(target)!r}]))", 60.0, {})
+                   f"'--extra', 'w:8192', '--out', {str(target)!r}]))", 60.0)
     source = (ROOT / "examples" / "01_rmsnorm" / "rmsnorm_candidate.py").read_text(encoding="utf-8").partition("if __name__")[0]
     candidate = target / "rmsnorm_candidate.py"
     candidate.write_text(integrity.AS_SCRIPT.format(source=source + "\ncandidate = rmsnorm_candidate\n", name="triton"),
@@ -256,7 +256,7 @@ def original(bench: Bench) -> None:
     code = integrity.ASK_ORIGINAL.format(wheel=str(wheel), candidate=str(candidate), cwd=str(target), timeout=120,
                                          baseline=str(target / "rmsnorm_baseline.py")).replace("n=2, warmup=0", "n=7, warmup=2")
     began = time.monotonic()
-    said = integrity._ask(code, 400.0, {})
+    said = integrity._ask(code, 400.0)
     answers = [line for line in said.splitlines() if line.startswith("ANSWER ")]
     answer = json.loads(answers[-1].removeprefix("ANSWER ")) if answers else {"error": said[-1000:]}
     bench.note("original", {"label": "rmsnorm, 0.1.1", "seconds": round(time.monotonic() - began, 1), "answer": answer})

@@ -45,7 +45,7 @@ found = {}
 for side in sys.argv[2:]:
     said = verify(session, side + ".py", "slow_baseline.py", n=3)
     kept = comparisons.load(state_dir(session.environment), said.id)
-    found[side] = {"verdict": said.verdict, "mode": kept.evidence.plan.mode, "notes": kept.evidence.plan.notes}
+    found[side] = {"verdict": said.verdict, "reason": said.reason, "mode": kept.evidence.plan.mode, "notes": kept.evidence.plan.notes}
 session.nursery.close()
 print(json.dumps(found))
 """
@@ -79,4 +79,4 @@ def test_the_way_through_the_host_is_taken_and_said(found):
 
 def test_the_verdicts_are_what_they_must_be(found):
     assert {side: said["verdict"] for side, said in found.items()} == {
-        "same": "inconclusive", "once": "faster", "wrong": "incorrect"}
+        "same": "inconclusive", "once": "faster", "wrong": "incorrect"}, found

@@ -4,11 +4,11 @@ import torch
 
 from hotkernel_contract import Target
 
-_buffer = torch.empty(64, 2048)
+_buffer = {}
 
 
 def clamping(x):
-    return torch.clamp(x, min=0.0, max=6.0, out=_buffer)
+    return torch.clamp(x, min=0.0, max=6.0, out=_buffer.setdefault(x.device, torch.empty_like(x)))
 
 
 def reference(x):
