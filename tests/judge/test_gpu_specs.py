@@ -125,11 +125,57 @@ def test_the_h200_is_as_its_data_sheet_and_as_cuda_says():
     assert spec.compute_capability == "9.0"
 
 
+@pytest.mark.parametrize(("key", "bf16", "fp8", "gbps", "gb", "watts"), [
+    ("a100pcie40", 312, None, 1555, 40, 250),
+    ("a100pcie80", 312, None, 1935, 80, 300),
+    ("a100sxm40", 312, None, 1555, 40, 400),
+    ("a100sxm80", 312, None, 2039, 80, 400),
+    ("l40s", 362.05, 733, 864, 48, 350),
+    ("h100sxm", 1979 / 2, 3958 / 2, 3350, 80, 700),  # these halves: the sheets give Hopper with sparsity only
+    ("h100pcie", 1513 / 2, 3026 / 2, 2000, 80, 350),
+    ("h100nvl", 1671 / 2, 3341 / 2, 3938, 94, 400),
+    ("h200sxm", 1979 / 2, 3958 / 2, 4800, 141, 700),
+    ("h200nvl", 1671 / 2, 3341 / 2, 4800, 141, 600),
+    ("gh200", 990, 1979, 4000, 96, 1000),
+    ("b200", 4500 / 2, 9000 / 2, 7700, 180, 1000),
+    ("gb200", 5000 / 2, 10_000 / 2, 8000, 186, 1200),
+    ("gb10", None, None, 273, 128, 140),
+])
+def test_data_centre_cards_are_as_their_sheets_without_sparsity(key, bf16, fp8, gbps, gb, watts):
+    spec = TABLE[key]
+    assert spec.bandwidth_gbps
+    assert spec.memory_gb
+    assert spec.power_w
+
+    assert (rate(spec, "bf16"), rate(spec, "fp16"), rate(spec, "fp8")) == (bf16, bf16, fp8)
+    assert (spec.bandwidth_gbps.value, spec.memory_gb.value, spec.power_w.value) == (gbps, gb, watts)
+
+
+@pytest.mark.parametrize(("key", "mib"), [
+    ("h100sxm", 50), ("h100nvl", 60), ("h200sxm", 60), ("gh200", 60), ("l40s", 96), ("rtx5090", 96), ("gb10", 24)])
+def test_an_l2_is_as_large_as_the_card_itself_answers(key, mib):
+    l2 = TABLE[key].l2_bytes
+    assert l2
+
+    assert l2.value == mib << 20
+
+
+@pytest.mark.parametrize("key", [key for key, spec in TABLE.items() if spec.compute_capability in ("8.6", "8.9", "12.0")
+                                 and "bf16" in spec.tflops])
+def test_accumulation_in_fp32_costs_a_geforce_half_and_its_professional_siblings_nothing(key):
+    spec = TABLE[key]
+
+    assert spec.tflops["bf16"].value / spec.tflops["fp32"].value == pytest.approx(
+        2 if "GeForce" in spec.name else 4, rel=0.03)
+
+
 def test_geforce_rates_are_those_of_fp32_accumulation():
     assert rate(TABLE["rtx3090"], "fp16") == pytest.approx(71, abs=0.5)  # 142 with fp16 accumulation
     assert rate(TABLE["rtx4090"], "bf16") == 165.2  # 330.3 with fp16 accumulation
     assert rate(TABLE["rtx4090"], "fp8") == 330.3  # 660.6 with fp16 accumulation
-    assert rate(TABLE["rtx5090"], "bf16") == 209.5
+    assert rate(TABLE["rtx5090"], "bf16") == 209.5  # 419 with fp16 accumulation
+    assert rate(TABLE["rtx5090"], "fp8") == 419  # 838 with fp16 accumulation
+    assert rate(TABLE["rtx5090"], "fp4") == 1676  # accumulates in fp32 only; 3352 with sparsity
 
 
 @pytest.mark.parametrize(("name", "key"), [
