@@ -6,7 +6,8 @@ Parts: `cupti` (device time beside CUPTI's kernel time, 2 us to 500 ms), `aa` (t
 faster; and what resampling its pairs says), `planted` (a kernel that moves 1, 2, 5 % more than its candidate), `launches` (a
 kernel launched twice against once), `slopes` (n2 against 2·n2, and slots with the flush left out), `forked` (forked against
 cold-started workers), `speed` (seconds of a verify, cold and warm, by phase), `original` (0.1.1's verify as its users run
-it). DIR/judge.json is written anew after every verify and holds every number; DIR/judge.md the tables. The state folder is
+it). DIR/judge.json is written anew after every verify and holds every number, of which card and which sources (`runs`);
+a run into the same DIR goes on where the last one ended. DIR/judge.md holds the tables. The state folder is
 one of the run's own, so no verify here continues another's test.
 """
 
@@ -16,6 +17,7 @@ import argparse
 import collections
 import dataclasses
 import datetime
+import hashlib
 import json
 import os
 import random
@@ -58,7 +60,12 @@ class Bench:
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
         self.options, self.work, self.state = options, work, work / "state"
         self.began = time.monotonic()
-        self.found: dict[str, Any] = {"made_by": "benchmarks/judge.py", "parts": {}}
+        earlier = options.out / "judge.json"
+        self.found: dict[str, Any] = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else {
+            "made_by": "benchmarks/judge.py", "runs": [], "parts": {}}
+        self.run = len(self.found["runs"])
+        self.found["runs"].append({"when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "gpu": _gpu(),
+                                   "code_sha256": _code(), "parts": options.parts})
         self.environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
                             "HOTKERNEL_STATE_DIR": str(self.state)}
         self.session = Session(root=work, environment=self.environment)
@@ -72,7 +79,7 @@ class Bench:
         """One whole verify with a ledger that knows of no other; its row is kept."""
         shutil.rmtree(self.state / "ledger", ignore_errors=True)
         began = time.monotonic()
-        row: dict[str, Any] = {"label": label, "at_s": round(began - self.began, 1)}
+        row: dict[str, Any] = {"label": label, "run": self.run, "at_s": round(began - self.began, 1)}
         try:
             found = judge(self.session, {Side.BASELINE: baseline, Side.CANDIDATE: candidate}, n=n, timeout=120.0)
         except ToolError as error:
@@ -103,7 +110,7 @@ class Bench:
 
     def note(self, part: str, row: dict[str, Any]) -> None:
         """Keep something that is no verify."""
-        self.found["parts"].setdefault(part, []).append(row)
+        self.found["parts"].setdefault(part, []).append({**row, "run": self.run})
         print(f"{part:9s} {json.dumps(row)[:200]}", flush=True)
         self.write()
 
@@ -145,7 +152,7 @@ def _function(file: Path) -> str:
 
 def aa(bench: Bench) -> None:
     """Whole verifies of the same code on both sides."""
-    for number in range(bench.options.aa):
+    for number in range(len(bench.found["parts"].get("aa", ())), bench.options.aa):
         if bench.is_late:
             break
         file = bench.work / "kernels" / f"{STOCK[number % len(STOCK)]}.py"
@@ -164,9 +171,10 @@ def planted(bench: Bench) -> None:
         files[percent] = bench.work / f"planted_{percent}" / "copy_baseline.py"
         files[percent].parent.mkdir()
         files[percent].write_text(text.replace("PLANTED = 82", f"PLANTED = {rows}"), encoding="utf-8")
+    there = collections.Counter(row["label"] for row in bench.found["parts"].get("planted", ()))
     for number in range(bench.options.planted):
         for percent in bench.options.percents:
-            if number < bench.options.planted and not bench.is_late:
+            if number >= there[f"+{percent} %"] and not bench.is_late:
                 bench.verify("planted", files[percent], candidate, f"+{percent} %")
 
 
@@ -402,7 +410,6 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as folder:
         bench = Bench(options, Path(folder))
-        bench.found |= {"when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "gpu": _gpu()}
         try:
             for part in options.parts:
                 PARTS[part](bench)
@@ -410,10 +417,18 @@ def main() -> int:
         finally:
             bench.session.nursery.close()
             if (bench.state / "comparisons").is_dir():
-                shutil.make_archive(str(options.out / "comparisons"), "gztar", bench.state / "comparisons")
+                shutil.make_archive(str(options.out / f"comparisons-{bench.run}"), "gztar", bench.state / "comparisons")
     said = [row["label"] for row in bench.found["parts"].get("aa", ()) if row["verdict"] == str(VerdictKind.FASTER)]
     print((options.out / "judge.md").read_text(encoding="utf-8"))
     return 1 if said else 0
+
+
+def _code() -> str:
+    """What judged: SHA-256 over the package's sources."""
+    whole = hashlib.sha256()
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        whole.update(file.read_bytes())
+    return whole.hexdigest()
 
 
 def _gpu() -> str | None:

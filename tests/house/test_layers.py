@@ -21,6 +21,7 @@ MAY_IMPORT = {
     # doors: translate, decide nothing
     "cli": {"arguments", "completion", "exit_status", "install", "machine", "mcp_server", "progress", "render", "session",
             "tool", "tools", *NOUNS},
+    "__main__": {"cli"},
     "completion": {"arguments", "exit_status", "parameter", "tool", "tools", *NOUNS},
     "progress": {"render", *NOUNS},
     "exit_status": set(),

@@ -1,13 +1,15 @@
-"""Writes README's table and picture from the records under results/, and nothing else: `python tests/pages/write_readme.py`."""
+"""Writes README's tables and picture from results/ and the cases' run on a card: `python tests/pages/write_readme.py`."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import textwrap
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from hotkernel import render
 from hotkernel.records import store
@@ -18,11 +20,16 @@ from hotkernel.schema.verdict import Measurement, VerdictKind
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "images" / "verdict.svg"
-MARK = re.compile(r"(<!-- headline: [^\n]* -->\n).*?(<!-- /headline -->)", re.DOTALL)
+CASES = ROOT / "benchmarks" / "results" / "h200-2026-11-30" / "integrity" / "integrity.json"  # by benchmarks/integrity.py
+MARK = r"(<!-- {name}: [^\n]* -->\n).*?(<!-- /{name} -->)"
 COLUMNS = {
     "README.md": ("Target", "Card", "Baseline (n)", "Candidate (n)", "Speedup (99 %)", "Share of measured bandwidth",
                   "What was written"),
     "README_zh.md": ("目标", "显卡", "基线 (n)", "候选 (n)", "加速比(99 % 区间)", "占实测带宽", "写了什么"),
+}
+CASES_COLUMNS = {
+    "README.md": ("Class", "Cases (verdicts)", "hotkernel", "hotkernel 0.1.1"),
+    "README_zh.md": ("类别", "案例(判定次数)", "hotkernel", "hotkernel 0.1.1"),
 }
 SHOWN = "rmsnorm"  # whose verdicts are in the picture, by these candidates
 SHOWN_CANDIDATES = tuple(f"{SHOWN}_{each}.py" for each in ("untouched", "candidate", "wrong", "cheat"))
@@ -52,12 +59,35 @@ def headline(columns: tuple[str, ...]) -> str:
     return "\n".join(table(columns, [_row(each) for each in best()])) + "\n"
 
 
+def cases(columns: tuple[str, ...]) -> str:
+    """The table of cheats: how many of each class were called faster, here and by the original, and of verdicts how many."""
+    rows = json.loads(CASES.read_text(encoding="utf-8"))["rows"]
+    classes = dict.fromkeys(each["category"] for each in rows if each["kind"] == "cheats")
+    cheats = [each for each in rows if each["kind"] == "cheats"]
+    lines = [_class(name, [each for each in cheats if each["category"] == name], "faster") for name in classes]
+    lines.append(_class("**all**", cheats, "faster"))
+    lines.append(_class("honest ones, refused", [each for each in rows if each["kind"] == "honest"], "incorrect invalid error"))
+    return "\n".join(table(columns, lines)) + "\n"
+
+
+def _class(name: str, rows: list[dict[str, Any]], verdicts: str) -> str:
+    """How many of `rows` got one of these verdicts; what was not run is not counted."""
+    def told(key: str) -> str:
+        ran = [each[key] for each in rows if each[key] is not None]
+        return f"{sum(verdict in verdicts.split() for verdict in ran)} of {len(ran)}" if ran else "–"
+
+    count, ran = len({each["case"] for each in rows}), sum(each["verdict"] is not None for each in rows)
+    return row((name, f"{count} ({ran})", told("verdict"), told("original_verdict")))
+
+
 def readme(name: str) -> str:
-    """A README with the table that the records give."""
+    """A README with the tables that the records and the cases' run give."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    written, count = MARK.subn(lambda found: found[1] + headline(COLUMNS[name]) + found[2], text)
-    assert count == 1, f"{name} has {count} places for the table"
-    return written
+    for mark, written in (("headline", headline(COLUMNS[name])), ("cases", cases(CASES_COLUMNS[name]))):
+        place = re.compile(MARK.format(name=mark), re.DOTALL)
+        text, count = place.subn(lambda found, written=written: found[1] + written + found[2], text)
+        assert count == 1, f"{name} has {count} places for {mark}"
+    return text
 
 
 def picture() -> str:
