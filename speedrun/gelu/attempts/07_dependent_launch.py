@@ -1,0 +1,36 @@
+"""Programmatic dependent launch: the next call's programs are in place when this call's last ones end, so that the gap between
+two launches (1.6 us) is not waited for; some 1 %.
+"""
+
+import os
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+BLOCK, WARPS = 1024, 4
+EARLY = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter runs no inline assembly
+OPTIONS = {"launch_pdl": True} if EARLY else {}
+
+
+@triton.jit
+
+
+def kernel(x, y, elements, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+    if EARLY:
+        gdc_wait()
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < elements
+    x_ = tl.load(x + at, mask=inside).to(tl.float32)
+    if EARLY:
+        gdc_launch_dependents()
+    power = tl.exp2(x_ * (-2.302208198 - 0.1029432397 * x_ * x_))  # exp of -2 sqrt(2 / pi) (x + 0.044715 x^3)
+    found = x_ / (1.0 + power)
+    tl.store(y + at, found.to(y.dtype.element_ty), mask=inside)
+
+
+def candidate(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(y.numel(), BLOCK),)](x, y, y.numel(), BLOCK=BLOCK, EARLY=EARLY, num_warps=WARPS, **OPTIONS)
+    return y
