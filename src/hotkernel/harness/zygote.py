@@ -14,7 +14,9 @@ from typing import IO, Any
 import hotkernel_contract
 from hotkernel.errors import ToolError
 from hotkernel.harness.environment import allowed
+from hotkernel.harness.referees import RefereeProcess
 from hotkernel.machine import tree
+from hotkernel.machine.process import Job
 from hotkernel.machine.supervised_job import SupervisedJob
 from hotkernel.schema.gpu import Gpu
 from hotkernel_contract import protocol
@@ -128,11 +130,17 @@ def _writable(log: Path) -> Iterator[IO[bytes]]:
 
 
 class Nursery:
-    """Keeps one zygote between calls, and throws it away when the interpreter, its torch or the environment changes."""
+    """Keeps one zygote between calls, and throws it away when the interpreter, its torch or the environment changes.
 
-    def __init__(self) -> None:
+    Where calls go on (`is_served`, a server), one referee is started ahead of the next verify too.
+    """
+
+    def __init__(self, *, is_served: bool = False) -> None:
+        self._is_served = is_served
+        self._job = Job()
         self._zygote: Zygote | None = None
-        self.card: tuple[Gpu | None, float] = (None, 0.0)  # the one that was judged on, and when the driver was asked
+        self._referee: RefereeProcess | None = None
+        self.gpus: tuple[tuple[Gpu, ...], float] = ((), 0.0)  # of this machine, and when the driver was asked
 
     def zygote(self, python: Path, environment: Mapping[str, str], log: Path) -> Zygote:
         """The warm zygote for this interpreter and environment, or a fresh one."""
@@ -143,7 +151,29 @@ class Nursery:
             self._zygote = Zygote(python, environment, log)
         return self._zygote
 
+    def referee(self, job: Job, environment: Mapping[str, str]) -> RefereeProcess:
+        """A referee of this job's that waits for its request: the one that was started ahead, if it still fits."""
+        ahead = self._referee
+        if ahead and ahead.is_waiting and ahead.environment == environment:
+            ahead.hand_over(job)
+            self._referee = None
+            return ahead
+        self._end_ahead()
+        return RefereeProcess(job, environment)
+
+    def start_ahead(self, environment: Mapping[str, str]) -> None:
+        """Start the next verify's referee: none of its candidates is there yet, and its first 0.1 to 0.4 s are over then."""
+        if self._is_served and not self._referee:
+            self._referee = RefereeProcess(self._job, environment)
+
+    def _end_ahead(self) -> None:
+        if self._referee:
+            self._referee.close()
+        self._referee = None
+
     def close(self) -> None:
+        """End what is kept."""
+        self._end_ahead()
         if self._zygote:
             self._zygote.close()
         self._zygote = None
