@@ -13,11 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hotkernel.harness.referees import RefereeProcess
 from hotkernel.harness.zygote import Nursery
 from hotkernel.machine.process import Cancelled, Job
 from hotkernel.mcp.surroundings import Surroundings
-from hotkernel.session import Session
 
 SOURCES = Path(__file__).parents[2] / "src"
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
@@ -25,7 +23,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
 @contextlib.contextmanager
 def server() -> Iterator[Nursery]:
-    nursery = Nursery(is_served=True)
+    nursery = Nursery()
     try:
         yield nursery
     finally:
@@ -77,6 +75,7 @@ def test_a_cancel_ends_the_one_that_was_taken_and_a_cancelled_job_takes_none():
 
         with pytest.raises(Cancelled):
             nursery.referee(job, ENVIRONMENT)
+        assert nursery._referee  # it is the next one's
 
 
 def test_what_waits_ends_with_the_nursery():
@@ -87,23 +86,12 @@ def test_what_waits_ends_with_the_nursery():
     assert waiting.process.poll() is not None
 
 
-@pytest.mark.parametrize("nursery", [Nursery(), Session().nursery])
-def test_who_calls_once_leaves_none_waiting(nursery):
-    nursery.start_ahead(ENVIRONMENT)
-
-    assert nursery._referee is None
-
-
-def test_the_agents_door_keeps_one(tmp_path):
-    nursery = Surroundings.of(ENVIRONMENT, tmp_path).nursery
-    nursery.start_ahead(ENVIRONMENT)
-
-    assert isinstance(nursery._referee, RefereeProcess)
-    nursery.close()
+def test_the_agents_door_is_a_server(tmp_path):
+    assert Surroundings.of(ENVIRONMENT, tmp_path).nursery.is_served
 
 
 def test_what_waits_ends_when_its_server_is_killed():
-    code = ("import os, sys, time; from hotkernel.harness.zygote import Nursery; n = Nursery(is_served=True); "
+    code = ("import os, sys, time; from hotkernel.harness.zygote import Nursery; n = Nursery(); "
             "n.start_ahead(dict(os.environ)); print(n._referee.process.pid, flush=True); time.sleep(60)")
     caller = subprocess.Popen([sys.executable, "-c", code], env={**ENVIRONMENT, "PYTHONPATH": str(SOURCES)},
                               stdout=subprocess.PIPE, text=True)

@@ -111,6 +111,22 @@ def test_a_verify_that_waits_for_another_can_be_cancelled(shop):
     assert isinstance(came[0], Cancelled)
 
 
+def test_a_server_keeps_one_referee_for_its_next_verify_and_who_calls_once_keeps_none(shop):
+    shop.verify(WRONG)
+    assert shop.nursery._referee is None
+    shop.nursery.is_served = True
+    try:
+        shop.verify(WRONG)
+        waiting = shop.nursery._referee
+        assert waiting is not None
+        assert shop.verify(WRONG).verdict is VerdictKind.INCORRECT
+        assert waiting.process.poll() is not None  # it was this one's
+        assert shop.nursery._referee is not waiting
+    finally:
+        shop.nursery.is_served = False
+        shop.verify(WRONG)
+
+
 def test_who_waits_for_the_card_gets_it_before_who_had_it_and_comes_back_at_once(shop):
     order: list[str] = []
 

@@ -27,12 +27,12 @@ ASK_TIMEOUT_S = 60.0
 class RefereeProcess:
     """A referee that waits for its request on its standard input, and ends when that does."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str]) -> None:
-        self.job, self.environment, self.began = job, dict(environment), time.monotonic()
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.job, self.environment, self.began = Job(), dict(environment), time.monotonic()
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.channel, theirs = socket.socketpair()
         with theirs:
-            self.process = job.start(
+            self.process = self.job.start(
                 [sys.executable, "-P", "-m", "hotkernel.referee"], env=_finding_ourselves(environment),
                 stdin=theirs.fileno(), stdout=subprocess.PIPE, stderr=self.words)
 

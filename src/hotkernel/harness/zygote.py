@@ -132,12 +132,11 @@ def _writable(log: Path) -> Iterator[IO[bytes]]:
 class Nursery:
     """Keeps one zygote between calls, and throws it away when the interpreter, its torch or the environment changes.
 
-    Where calls go on (`is_served`, a server), one referee is started ahead of the next verify too.
+    A referee that was started ahead of its verify is kept too; where calls go on (a server), there is always one.
     """
 
     def __init__(self, *, is_served: bool = False) -> None:
-        self._is_served = is_served
-        self._job = Job()
+        self.is_served = is_served
         self._zygote: Zygote | None = None
         self._referee: RefereeProcess | None = None
         self.gpus: tuple[tuple[Gpu, ...], float] = ((), 0.0)  # of this machine, and when the driver was asked
@@ -152,19 +151,18 @@ class Nursery:
         return self._zygote
 
     def referee(self, job: Job, environment: Mapping[str, str]) -> RefereeProcess:
-        """A referee of this job's that waits for its request: the one that was started ahead, if it still fits."""
-        ahead = self._referee
-        if ahead and ahead.is_waiting and ahead.environment == environment:
-            ahead.hand_over(job)
-            self._referee = None
-            return ahead
-        self._end_ahead()
-        return RefereeProcess(job, environment)
+        """A referee that waits for its request, this job's to end from now on: the one that was started ahead, if it fits."""
+        taken = self.start_ahead(environment)
+        taken.hand_over(job)
+        self._referee = None
+        return taken
 
-    def start_ahead(self, environment: Mapping[str, str]) -> None:
-        """Start the next verify's referee: none of its candidates is there yet, and its first 0.1 to 0.4 s are over then."""
-        if self._is_served and not self._referee:
-            self._referee = RefereeProcess(self._job, environment)
+    def start_ahead(self, environment: Mapping[str, str]) -> RefereeProcess:
+        """See that a referee waits for the next verify: its start takes 0.1 to 0.4 s."""
+        if not (self._referee and self._referee.is_waiting and self._referee.environment == environment):
+            self._end_ahead()
+            self._referee = RefereeProcess(environment)
+        return self._referee
 
     def _end_ahead(self) -> None:
         if self._referee:

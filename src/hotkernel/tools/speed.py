@@ -85,6 +85,7 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
         with card_held(session):
             began = time.monotonic()
             session.progress("starting the user's Python", None, None)
+            session.nursery.start_ahead(session.environment)  # beside the zygote, which may have torch to import
             zygote = session.nursery.zygote(python, session.environment, state / "zygote.log")
             request = _request(session, files, state, scratch, zygote, gpu, n, cwd, timeout, incumbent)
             request = replace(request, values_per_pair=values_per_pair, confirms=confirms, keep_ledger=confirms is None)
@@ -211,7 +212,8 @@ def _referee(session: Session, zygote: Zygote, request: Request) -> Comparison:
         with zygote.attach() as connection:
             referee.ask(to_plain(request), connection)
         answer = _relay(session, referee, time.monotonic() + request.timeout_s + 60.0)
-    session.nursery.start_ahead(session.environment)
+    if session.nursery.is_served:
+        session.nursery.start_ahead(session.environment)  # for the next: no candidate is there
     if "error" in answer:
         raise ToolError(answer["error"], fix=answer["fix"], detail=answer["detail"])
     if "bug" in answer:
