@@ -37,6 +37,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from hotkernel.errors import ToolError
+from hotkernel.harness.zygote import Nursery
 from hotkernel.judge import samples
 from hotkernel.judge.verdict import next_step
 from hotkernel.records import comparisons
@@ -68,7 +69,7 @@ class Bench:
                                    "code_sha256": _code(), "parts": options.parts})
         self.environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
                             "HOTKERNEL_STATE_DIR": str(self.state)}
-        self.session = Session(root=work, environment=self.environment)
+        self.session = Session(root=work, environment=self.environment, nursery=Nursery(is_served=True))
         shutil.copytree(HERE / "kernels", work / "kernels")
 
     @property

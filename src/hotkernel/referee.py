@@ -1,16 +1,15 @@
 """The referee: a process of its own for each verify, without torch or an event loop; it owns the plan and the verdict.
 
-`python -m hotkernel.referee FD` reads one request from standard input, measures through the zygote on socket FD, saves the
-comparison and answers in JSON lines on standard output. It ends when its standard input does: no server, no measurement.
+`python -m hotkernel.referee` reads one request from standard input, a socket, with the zygote's socket beside it, measures,
+saves the comparison and answers in JSON lines on standard output. It ends when its standard input does: no server, no
+measurement.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from hotkernel.harness.crew import PairOfWorkers, setting_of
 from hotkernel.harness.links import SideFault
 from hotkernel.harness.pins import changed_pins, hash_file, pins_of
 from hotkernel.harness.plan import LOOKS
+from hotkernel.harness.referees import wait_for_request
 from hotkernel.harness.trial import Trial
 from hotkernel.harness.zygote import Fork
 from hotkernel.judge import roofline, samples, second_opinions
@@ -47,11 +47,12 @@ EMPTY_PAIRS = 3
 def main() -> int:
     """Read the request, measure, save, answer."""
     machine_process.keep_private()
-    request = from_plain(Request, json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_server, daemon=True).start()
-    fork = Fork(socket.socket(fileno=int(sys.argv[1])))
+    asked = wait_for_request(socket.socket(fileno=sys.stdin.fileno()))
+    if asked is None:
+        return 0
+    request = from_plain(Request, asked[0])
     try:
-        comparison = Verify(request, fork).run()
+        comparison = Verify(request, Fork(asked[1])).run()
         comparisons.save(Path(request.state), comparison)
         _tell({"id": comparison.id})
     except ToolError as error:
@@ -60,11 +61,6 @@ def main() -> int:
         traceback.print_exc()
         _tell({"bug": f"{type(error).__name__}: {error}", "detail": traceback.format_exc()[-3000:]})
     return 0
-
-
-def _end_with_server() -> None:
-    sys.stdin.read()
-    os._exit(1)
 
 
 def _tell(message: Mapping[str, Any]) -> None:

@@ -222,18 +222,6 @@ def is_running(pid: int) -> bool:
     return done == 0
 
 
-def warm_triton() -> None:
-    """Do once what every worker with a Triton kernel would do for 0.5 s: import it, hash its own files. Touches no CUDA."""
-    try:
-        import triton
-        import triton.experimental.gluon  # noqa: F401
-        from triton.runtime.cache import triton_key
-
-        triton_key()
-    except Exception:  # noqa: BLE001 - absent, older or broken: the side that needs it will say so
-        pass
-
-
 def main() -> None:
     """Import torch, say so, serve."""
     owner = socket.socket(fileno=int(sys.argv[1]))
@@ -247,9 +235,9 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - a broken install raises anything; the owner turns it into words
         protocol.send_message(owner, {"error": "%s: %s" % (type(error).__name__, error)})
         return
-    from hotkernel_contract import oracle, worker  # noqa: F401 - once here, for every child, and from one state of the disk
+    from hotkernel_contract import oracle, warming, worker  # noqa: F401 - once, for every child, from one state of the disk
 
-    warm_triton()
+    warming.warm_triton()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_DUMPABLE, 0)
     protocol.send_message(owner, {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from hotkernel_contract import confinement, protocol
+from hotkernel_contract import confinement, protocol, warming
 from hotkernel_contract.call import Call, NotTensors
 from hotkernel_contract.loading import load_file
 from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, Twins, views
@@ -37,6 +37,7 @@ def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(1), 0, 0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(2**64 - 1), 0, 0, 0)
     held = confinement.confine(spec["device"] == "cuda")  # before any thread and the candidate's code
+    warming.lay_modules()  # after that: it follows no link to where this side may not write
     if spec["device"] == "cpu":
         keep_memory()
     os.chdir(spec["scratch"])

@@ -116,3 +116,13 @@ def test_a_fused_check_and_torchs_own_agree_on_every_output_of_a_target(session:
         assert fits(y, expected)
         fused = fused_statistics([y], [expected], tolerance)[0]
         torch.testing.assert_close(fused, statistics(y, expected, tolerance), rtol=1e-3, atol=1e-6)
+
+
+def test_a_new_sides_cache_holds_tritons_own_module_before_it_is_loaded(session):
+    """It need not be compiled again; what the zygote made is what this Triton looks for, or the side has none."""
+    found = verdict(session, NAMES[0], "import os\nfrom pathlib import Path\n"
+                    "assert list(Path(os.environ['TRITON_CACHE_DIR']).glob('*/cuda_utils*.so'))\n\n"
+                    "def candidate(*anything):\n    raise RuntimeError('it was loaded')\n")
+
+    assert found.rule == "raised"
+    assert "it was loaded" in found.reason

@@ -235,6 +235,14 @@ def test_a_candidate_that_hangs_is_invalid_within_the_timeout(shop, source, time
     assert answer.seconds["verify"] < timeout + 3
 
 
+def test_a_load_that_is_as_slow_as_the_baselines_is_nobodys_fault(shop):
+    slow = "import time\nif __name__ == 'hotkernel_side':\n    time.sleep({})  # in a worker alone\n"
+    shop.write("slow/twist_baseline.py", BASELINE + slow.format(0.7))
+
+    with pytest.raises(ToolError, match=r"load the candidate's code and call it once, where the baseline's took \d+\.\d s"):
+        shop.verify(slow.format(60) + FASTER, "slow/twist_baseline.py", timeout=4)
+
+
 def test_a_candidate_that_takes_most_of_the_time_is_to_blame_for_its_end(shop):
     answer = shop.verify(candidate("time.sleep(0.2); return torch.sin(x) * w"), timeout=20)
 

@@ -9,11 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
 import psutil
 import pytest
 from verifying import BASELINE, FASTER, SAME, Workshop, candidate, is_running
@@ -64,6 +66,19 @@ def halves_in(state: Path) -> list[Path]:
     return [path for path in state.rglob("*.tmp") if "caches" not in path.parts]
 
 
+def folder_of_locks() -> Path:
+    return Path(tempfile.gettempdir()) / "hotkernel-locks"
+
+
+def is_taken(lock: filelock.FileLock) -> bool:
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return True
+    lock.release()
+    return False
+
+
 # Cancelled ------------------------------------------------------------------------------------------------------------
 
 
@@ -94,6 +109,42 @@ def test_a_verify_that_waits_for_another_can_be_cancelled(shop):
         thread.join(5)
 
     assert isinstance(came[0], Cancelled)
+
+
+def test_a_server_keeps_one_referee_for_its_next_verify_and_who_calls_once_keeps_none(shop):
+    shop.verify(WRONG)
+    assert shop.nursery._referee is None
+    shop.nursery.is_served = True
+    try:
+        shop.verify(WRONG)
+        waiting = shop.nursery._referee
+        assert waiting is not None
+        assert shop.verify(WRONG).verdict is VerdictKind.INCORRECT
+        assert waiting.process.poll() is not None  # it was this one's
+        assert shop.nursery._referee is not waiting
+    finally:
+        shop.nursery.is_served = False
+        shop.verify(WRONG)
+
+
+def test_who_waits_for_the_card_gets_it_before_who_had_it_and_comes_back_at_once(shop):
+    order: list[str] = []
+
+    def come(name: str) -> None:
+        with card_held(shop.session()):
+            order.append(name)
+
+    waits = threading.Thread(target=come, args=("waited",))
+    with card_held(shop.session()):
+        waits.start()
+        turn = filelock.FileLock(next(folder_of_locks().glob("*.next")))
+        deadline = time.monotonic() + 20
+        while not is_taken(turn) and time.monotonic() < deadline:
+            time.sleep(0.01)  # the turn is free meanwhile
+    come("back at once")
+    waits.join(10)
+
+    assert order == ["waited", "back at once"]
 
 
 def test_a_cancelled_verify_saved_nothing_and_counts_as_no_try(shop):

@@ -134,8 +134,9 @@ class Workshop:
         return session, thread, came
 
     def left_running(self) -> list[psutil.Process]:
-        """What runs below this process beside the warm zygote."""
+        """What runs below this process beside the warm zygote and a referee that waits for the next verify."""
         warm = {self.nursery._zygote.process.pid, self.nursery._zygote.pid} if self.nursery._zygote else set()
+        warm |= {self.nursery._referee.process.pid} if self.nursery._referee else set()
         known = warm | self.before  # other tests' helpers live on: multiprocessing's tracker, for one
         return [p for p in psutil.Process().children(recursive=True) if p.pid not in known and is_running(p)]
 

@@ -19,6 +19,7 @@ from hotkernel.schema.verdict import Batch, Fault, Side, Stage, VerdictKind
 from hotkernel_contract import protocol
 
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
+HANGS_S, FAR_SLOWER = 1.0, 10  # a load that is still out after so long, and after so many times the baseline's, is the side's
 CACHE_LIMIT_BYTES = 2 << 30
 
 
@@ -86,6 +87,7 @@ class Crew:
         self._builders: dict[Side, WorkerLink] = {}  # likewise
         self._greeted: set[str] = set()
         self._started = 0
+        self._loaded_s: dict[Side, float] = {}  # what each side took when it was last told to load
 
     def start_builders(self, device: str) -> None:
         """Fork who will compile what is not compiled yet; no line of a candidate is loaded before `ask_to_load`."""
@@ -143,7 +145,18 @@ class Crew:
 
     def wait_until_ready(self, workers: Sequence[WorkerLink]) -> list[bytes]:
         """Wait until their functions have run; the handles of their DONE events, none on the CPU; raises SideFault."""
-        return [worker.expect_ready(self._deadline()).body[: protocol.HANDLE_BYTES] for worker in workers]
+        began, handles = time.monotonic(), []
+        first_s: dict[Side, float] = {}
+        for worker in workers:
+            try:
+                handles.append(worker.expect_ready(self._deadline()).body[: protocol.HANDLE_BYTES])
+            except SideFault as fault:
+                if fault.fault.rule != "timeout":
+                    raise
+                raise _late(worker, time.monotonic() - began, {**self._loaded_s, **first_s}.get(Side.BASELINE)) from None
+            first_s.setdefault(worker.side, time.monotonic() - began)
+        self._loaded_s |= first_s
+        return handles
 
     def _deadline(self) -> float:
         return time.monotonic() + min(BUILD_TIMEOUT_S, self.setting.left_s)
@@ -177,3 +190,13 @@ class Crew:
             worker.channel.close()
             self.alive.remove(worker)
         self.fork.end([worker.pid for worker in workers], wait=wait)
+
+
+def _late(worker: WorkerLink, waited_s: float, baseline_s: float | None) -> ToolError | SideFault:
+    """What a load that did not end is: the side's fault where it had far more time than the baseline took, else nobody's."""
+    beside = "" if baseline_s is None else f", where the baseline's took {baseline_s:.1f} s"
+    if worker.side is Side.BASELINE or waited_s < max(HANGS_S, FAR_SLOWER * (baseline_s or 0.0)):
+        return ToolError(f"the verify ran out of its timeout: {waited_s:.1f} s were not enough to load the {worker.side}'s code "
+                         f"and call it once{beside}", fix="give a larger timeout, or try again when the machine is less busy")
+    return worker.fault("timeout", f"it did not come back in time: {waited_s:.1f} s were not enough to load its code and call it "
+                        f"once{beside}; it hangs, or needs a larger timeout")

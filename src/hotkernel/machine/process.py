@@ -134,6 +134,15 @@ class Job:
         with self._lock:
             self._alive.pop(process.pid, None)
 
+    def hand_over(self, process: subprocess.Popen[bytes], to: Job) -> None:
+        """Make a process that this job started another job's to end. Raises Cancelled when that one was cancelled."""
+        if to.is_cancelled:
+            raise Cancelled
+        with self._lock:
+            self._alive.pop(process.pid, None)
+        with to._lock:
+            to._alive[process.pid] = process
+
     def cancel(self) -> None:
         """Stop everything this job runs, from any thread; what waits in `run` raises Cancelled."""
         self._cancelled.set()

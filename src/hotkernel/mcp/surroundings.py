@@ -40,7 +40,7 @@ class Surroundings:
 
     roots: tuple[Path, ...]
     environment: Mapping[str, str]
-    nursery: Nursery = field(default_factory=Nursery)  # ends with the server, by its closed sockets
+    nursery: Nursery = field(default_factory=lambda: Nursery(is_served=True))  # ends with the server, by its closed sockets
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> Surroundings:

@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import select
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,9 +18,10 @@ from hotkernel import __version__
 from hotkernel.errors import ToolError
 from hotkernel.harness import sources
 from hotkernel.harness.plan import VALUES_PER_PAIR
+from hotkernel.harness.referees import RefereeProcess
 from hotkernel.harness.zygote import Zygote
 from hotkernel.judge.earlier_keys import verify_result
-from hotkernel.machine import driver, folders
+from hotkernel.machine import folders
 from hotkernel.machine.process import Cancelled
 from hotkernel.parameter import Bounds
 from hotkernel.records import calibrations, comparisons, pins, store
@@ -36,11 +35,10 @@ from hotkernel.schema.request import Request
 from hotkernel.schema.verdict import Side
 from hotkernel.session import Session
 from hotkernel.tools import case_verdicts
-from hotkernel.tools.card_lock import card_held
+from hotkernel.tools.card_lock import card_held, first_gpu
 from hotkernel.tools.script_pairs import compare_scripts
 
 CONTRACT_WORD = "hotkernel_contract"
-CARD_KEPT_S = 600.0
 DEFAULT_SCRIPT_RUNS = 7
 LINE_LIMIT_BYTES = 8 << 20
 
@@ -83,17 +81,18 @@ def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cw
     state = state_dir(session.environment)
     python = session.python()
     with _scratch() as scratch:
-        gpu = _first_gpu(session)
+        gpu = first_gpu(session)
         with card_held(session):
             began = time.monotonic()
             session.progress("starting the user's Python", None, None)
+            session.nursery.start_ahead(session.environment)  # beside the zygote, which may have torch to import
             zygote = session.nursery.zygote(python, session.environment, state / "zygote.log")
             request = _request(session, files, state, scratch, zygote, gpu, n, cwd, timeout, incumbent)
             request = replace(request, values_per_pair=values_per_pair, confirms=confirms, keep_ledger=confirms is None)
-            comparison = _referee(session, zygote, request, scratch)
+            comparison = _referee(session, zygote, request)
             if comparison.case:
                 comparison = case_verdicts.over_cases(session, request, comparison, lambda asked: _referee(
-                    session, zygote, asked, Path(asked.scratch)))
+                    session, zygote, asked))
         return replace(comparison, seconds={**comparison.seconds, "verify": time.monotonic() - began})
 
 
@@ -109,16 +108,6 @@ def _scratch() -> Iterator[Path]:
         yield folder
     finally:
         folders.remove(folder)
-
-
-def _first_gpu(session: Session) -> Gpu | None:
-    """The card that a verify would use, asked for now and then: where nothing holds the driver, asking takes 0.3 s."""
-    found, asked_s = session.nursery.card
-    if found is None or time.monotonic() - asked_s > CARD_KEPT_S:
-        visible = driver.visible(driver.list_gpus().gpus, session.environment)
-        found = visible[0] if visible else None
-        session.nursery.card = found, time.monotonic()
-    return found
 
 
 def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Path, zygote: Zygote, gpu: Gpu | None,
@@ -217,23 +206,14 @@ def _incumbent(session: Session, state: Path, target: str, named: str, cwd: str,
     return path, kept.id
 
 
-def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) -> Comparison:
-    """Start the referee, relay what it says, and load what it saved."""
-    connection = zygote.attach()
-    log = scratch / "referee.log"
-    with connection, open(log, "wb") as words:
-        process = session.job.start(
-            [sys.executable, "-P", "-m", "hotkernel.referee", str(connection.fileno())], env=_own_environment(session),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, pass_fds=(connection.fileno(),))
-        connection.close()
-        try:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it is gone already: the relay says so
-                process.stdin.write(json.dumps(to_plain(request)).encode() + b"\n")
-                process.stdin.flush()
-            answer = _relay(session, process, time.monotonic() + request.timeout_s + 60.0, log)
-        finally:
-            session.job.end(process)
+def _referee(session: Session, zygote: Zygote, request: Request) -> Comparison:
+    """Ask a referee, relay what it says, and load what it saved."""
+    with contextlib.closing(session.nursery.referee(session.job, session.environment)) as referee:
+        with zygote.attach() as connection:
+            referee.ask(to_plain(request), connection)
+        answer = _relay(session, referee, time.monotonic() + request.timeout_s + 60.0)
+    if session.nursery.is_served:
+        session.nursery.start_ahead(session.environment)  # for the next: no candidate is there
     if "error" in answer:
         raise ToolError(answer["error"], fix=answer["fix"], detail=answer["detail"])
     if "bug" in answer:
@@ -246,24 +226,18 @@ def _referee(session: Session, zygote: Zygote, request: Request, scratch: Path) 
     return comparison
 
 
-def _own_environment(session: Session) -> dict[str, str]:
-    """The referee is ours: it finds this very package, whatever the caller's PYTHONPATH says."""
-    here = str(Path(__file__).resolve().parents[2])
-    kept = [part for part in session.environment.get("PYTHONPATH", "").split(os.pathsep) if part and part != here]
-    return {**session.environment, "PYTHONPATH": os.pathsep.join([here, *kept])}
-
-
-def _relay(session: Session, process: subprocess.Popen[bytes], deadline: float, log: Path) -> dict[str, Any]:
+def _relay(session: Session, referee: RefereeProcess, deadline: float) -> dict[str, Any]:
     """The referee's last word; what it says before becomes progress."""
-    assert process.stdout is not None
+    said_by = referee.process.stdout
+    assert said_by is not None
     pending = b""
     while time.monotonic() < deadline:
         if session.job.is_cancelled:
             raise Cancelled
-        ready, _, _ = select.select([process.stdout], [], [], 0.2)
+        ready, _, _ = select.select([said_by], [], [], 0.2)
         if not ready:
             continue
-        part = os.read(process.stdout.fileno(), 1 << 16)
+        part = os.read(said_by.fileno(), 1 << 16)
         if not part or len(pending) > LINE_LIMIT_BYTES:
             break
         *lines, pending = (pending + part).split(b"\n")
@@ -275,4 +249,4 @@ def _relay(session: Session, process: subprocess.Popen[bytes], deadline: float, 
     if session.job.is_cancelled:  # a cancel ends the referee too, and its end may be seen first
         raise Cancelled
     raise ToolError("the referee ended without an answer", fix="try again; if it happens again, report it with the detail",
-                    detail=log.read_text(encoding="utf-8", errors="replace")[-2000:])
+                    detail=referee.last_words())
