@@ -45,7 +45,8 @@ found = {}
 for side in sys.argv[2:]:
     said = verify(session, side + ".py", "slow_baseline.py", n=3)
     kept = comparisons.load(state_dir(session.environment), said.id)
-    found[side] = {"verdict": said.verdict, "reason": said.reason, "mode": kept.evidence.plan.mode, "notes": kept.evidence.plan.notes}
+    plan = kept.evidence.plan
+    found[side] = {"verdict": said.verdict, "reason": said.reason, "mode": plan.mode, "notes": plan.notes}
 session.nursery.close()
 print(json.dumps(found))
 """
