@@ -153,6 +153,19 @@ def test_a_folder_with_too_much_in_it_is_not_read_to_name_its_caches(folder, tmp
     assert caches_for(tmp_path / "state", folder / "t_candidate.py", "candidate")
 
 
+def test_a_baseline_is_not_compiled_anew_for_each_candidate_beside_it(folder, tmp_path):
+    candidate, baseline = folder / "t_candidate.py", folder / "t_baseline.py"
+    baseline.write_text("# the function\n", encoding="utf-8")
+    before = caches_for(tmp_path, baseline, "baseline", other=candidate), caches_for(tmp_path, candidate, "candidate")
+    candidate.write_text("# another try\n", encoding="utf-8")
+    after = caches_for(tmp_path, baseline, "baseline", other=candidate), caches_for(tmp_path, candidate, "candidate")
+
+    assert before[0] == after[0]
+    assert before[1] != after[1]
+    (folder / "helper.py").write_text("# what it imports\n", encoding="utf-8")
+    assert caches_for(tmp_path, baseline, "baseline", other=candidate) != after[0]
+
+
 def test_a_moved_folder_keeps_its_caches(folder, tmp_path):
     before = caches_for(tmp_path / "state", folder / "t_candidate.py", "candidate")
     moved = folder.rename(tmp_path / "moved")

@@ -27,10 +27,15 @@ def snapshot(file: Path, folder: Path) -> Path:
     return folder / file.name
 
 
-def caches_for(state: Path, file: Path, *identity: str) -> Path:
-    """The compile caches of what `file`'s folder holds under this interpreter: its own, shared with no other source."""
+def caches_for(state: Path, file: Path, *identity: str, other: Path | None = None) -> Path:
+    """The compile caches of what `file`'s folder holds under this interpreter: its own, shared with no other source.
+
+    The `other` side's file counts for nothing: a baseline is not compiled anew for each candidate that lies beside it.
+    """
     whole = hashlib.sha256()
     for name, content in sorted(_contents(file).items()):
+        if other and file.parent / name == other != file:
+            continue
         whole.update(str(name).encode() + b"\0" + hashlib.sha256(content).digest())
     for part in (file.name, *identity):
         whole.update(part.encode() + b"\0")

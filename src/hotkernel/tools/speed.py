@@ -120,8 +120,9 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
         copies[Side.INCUMBENT] = best
     paths = {Side.BASELINE: files[Side.BASELINE], **copies}
     identity = (str(zygote.key[0]), zygote.versions.torch, str(zygote.versions.cuda), gpu.name if gpu and gpu.name else "cpu")
-    sides = {side: {"path": str(path), "names": _names(side, target),
-                    "caches": str(sources.caches_for(state, path, side, *identity))} for side, path in paths.items()}
+    other = {Side.BASELINE: files[Side.CANDIDATE]}
+    sides = {side: {"path": str(path), "names": _names(side, target), "caches": str(sources.caches_for(
+        state, path, side, *identity, other=other.get(side)))} for side, path in paths.items()}
     kept = calibrations.load(state, gpu.uuid, gpu.driver, gpu.power_limit_w) if gpu else None
     contract = _contract_hash()
     beside = vendor.copy_beside(files[Side.BASELINE])
