@@ -1,6 +1,6 @@
 """Runs a model's step under torch.profiler with every module's call marked; writes the trace and an account, prints nothing.
 
-    python capture.py TRACE.json ACCOUNT.json STEP script.py [arguments]
+    python capture.py ACCOUNT.json TRACE.json STEP script.py [arguments]
 
 STEP is a function of the script, called with nothing, or empty: then the whole script is what is traced.
 """
@@ -20,7 +20,7 @@ PATHS_KEPT, TRACEBACK_LIMIT = 8, 4000
 
 
 def main(argv: List[str]) -> int:
-    trace_path, account_path, step, script = argv[1:5]
+    account_path, trace_path, step, script = argv[1:5]
     from hotkernel_contract.torch_trace import make_profiler, write
     from hotkernel_contract.user_script import UserScript
 

@@ -1,6 +1,6 @@
 """Runs one script under torch.profiler in the user's Python and writes the trace and a short account; prints nothing.
 
-    python torch_trace.py TRACE.json ACCOUNT.json script.py [arguments]
+    python torch_trace.py ACCOUNT.json TRACE.json script.py [arguments]
 
 The script sees what it would see under plain `python script.py`: its own folder first on the path, its own argv, the
 name `__main__`. Standard library and torch only, Python 3.9 on.
@@ -18,7 +18,7 @@ TRACEBACK_LIMIT = 4000
 
 
 def main(argv: list) -> int:
-    trace_path, account_path, script = argv[1:4]
+    account_path, trace_path, script = argv[1:4]
     # As plain python has it, before torch is imported: this folder's modules must hide nobody's. Not so under -P.
     if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
         sys.path[0] = str(Path(script).resolve().parent)

@@ -19,12 +19,12 @@ from hotkernel.schema.capture import Applied
 from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.verdict import Fault, Side, Verdict, VerdictKind
 from hotkernel.session import Session
-from hotkernel.tools import script_pairs
+from hotkernel.tools import script_pairs, user_scripts
 from hotkernel.tools.bench import check_counts
-from hotkernel.tools.captured_targets import SCHEMA, Asked, key_of
+from hotkernel.tools.captured_targets import SCHEMA, key_of
 from hotkernel.tools.card_lock import card_held
+from hotkernel.tools.user_scripts import Asked
 
-SWAPPER = Path(__file__).parents[2] / "hotkernel_contract" / "swapping.py"
 WARMUP = 1  # whole runs of a side before those that count; each run has warm-up steps of its own
 SEARCHED = 200  # of the newest comparisons, for the candidate's
 
@@ -66,7 +66,7 @@ def _known(candidate: Path) -> dict[str, Any]:
 def _script(session: Session, asked: Asked, scratch: Path, name: str, request: Mapping[str, Any]) -> Script:
     file = scratch / f"{name}.json"
     file.write_text(json.dumps(request), encoding="utf-8")
-    argv = (str(session.python()), str(SWAPPER), str(file), str(asked.script), *asked.args)
+    argv = tuple(user_scripts.command(session, asked, "swapping", file))
     return Script(argv, f"{asked.script.name} ({name})", session.folder(asked.cwd), session.environment, asked.timeout_s)
 
 

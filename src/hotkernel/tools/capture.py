@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,15 @@ from typing import Annotated, Any
 
 from hotkernel.errors import ToolError
 from hotkernel.judge.amdahl import whole_speedup
-from hotkernel.machine.process import Finished
 from hotkernel.parameter import Bounds
-from hotkernel.profilers import model_rows, nsys
+from hotkernel.profilers import model_rows
 from hotkernel.records import captures
 from hotkernel.records.state import state_dir
 from hotkernel.schema.capture import CaptureRow, CaptureRun
 from hotkernel.session import Session
-from hotkernel.tools import applying, captured_targets, profiler_runs, saved_reports
-from hotkernel.tools.captured_targets import Asked
+from hotkernel.tools import applying, captured_targets, saved_reports, user_scripts
+from hotkernel.tools.user_scripts import Asked
 
-RUNNER = Path(__file__).parents[2] / "hotkernel_contract" / "capture.py"
 NOTE = "a row's time contains what it calls: rows do not add up; modules are counted in the forward alone"
 
 
@@ -67,31 +64,18 @@ def capture(
 def _captured(session: Session, asked: Asked) -> CaptureRun:
     """One run of the script under torch.profiler, whole."""
     with tempfile.TemporaryDirectory(prefix="hotkernel-capture-") as folder:
-        trace_file, account_file = Path(folder) / "trace.json", Path(folder) / "account.json"
-        argv = [*map(str, (session.python(), RUNNER, trace_file, account_file)), asked.step, str(asked.script), *asked.args]
-        finished, _ = profiler_runs.run(session, "torch.profiler", argv, asked.cwd, asked.timeout_s, target=False)
-        account = _account(account_file, finished)
+        trace_file = Path(folder) / "trace.json"
+        ran = user_scripts.run(session, asked, "capture", Path(folder) / "account.json", trace_file, asked.step,
+                               what="torch.profiler")
+        account = ran.answer
         found = saved_reports.read_trace(trace_file)
         ranked = model_rows.rank(saved_reports.events(trace_file), account["modules"])
     steps = account["step_ms"]
     return CaptureRun(
         script=str(asked.script), rows=tuple(_with_limits(row) for row in ranked.rows), n_rows=len(ranked.rows),
         device=ranked.device, steps=len(steps), step_ms=sum(steps) / len(steps), total_us=ranked.total_us,
-        gpu_idle_pct=found.gpu_idle_pct, note=NOTE, cmd=tuple(argv), torch=account["torch"],
+        gpu_idle_pct=found.gpu_idle_pct, note=NOTE, cmd=ran.finished.argv, torch=account["torch"],
         warnings=(*found.warnings, *_warnings(asked, account, ranked)))
-
-
-def _account(file: Path, finished: Finished) -> dict[str, Any]:
-    try:
-        account: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ToolError(f"the script ended its process before the trace was written (exit status {finished.returncode})",
-                        fix="run it with plain python first; os._exit and crashes leave none", detail=finished.tail()) from None
-    if account["error"]:
-        said = nsys.said_tail(str(account["error"]))
-        raise ToolError(f"the script failed under torch.profiler: {said.strip().splitlines()[-1][:300]}",
-                        fix="run it with plain python first; a script that profiles itself cannot be traced", detail=said)
-    return account
 
 
 def _warnings(asked: Asked, account: dict[str, Any], ranked: model_rows.ModelRows) -> list[str]:

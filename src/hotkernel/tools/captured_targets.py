@@ -6,35 +6,22 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hotkernel.errors import ToolError
-from hotkernel.profilers import nsys
 from hotkernel.records import captures
 from hotkernel.records.files import write_whole
 from hotkernel.scaffold import captured
 from hotkernel.schema.capture import MODULE, CapturedTarget, CaptureRow, CaptureRun
 from hotkernel.schema.target import NewTarget
 from hotkernel.session import Session
-from hotkernel.tools import profiler_runs
+from hotkernel.tools import user_scripts
 from hotkernel.tools.targets import new_target
+from hotkernel.tools.user_scripts import Asked
 
 SCHEMA = 1
-PICKER = Path(__file__).parents[2] / "hotkernel_contract" / "picking.py"
 OWN_CHECK = "fails its own check"  # the contract's words: the inputs' mixture, or a long sum, is too much for it
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The script and what is asked of it."""
-
-    script: Path
-    args: tuple[str, ...]
-    step: str
-    cwd: str
-    timeout_s: float
 
 
 def row_of(run: CaptureRun, pick: str) -> CaptureRow:
@@ -88,19 +75,11 @@ def make_target(session: Session, asked: Asked, run: CaptureRun, row: CaptureRow
 def _seen(session: Session, asked: Asked, row: CaptureRow, tensors: Path, keep: bool) -> dict[str, Any]:
     """The row's real calls in one more step of the script. Raises ToolError where there is none that can be used."""
     with tempfile.TemporaryDirectory(prefix="hotkernel-pick-") as scratch:
-        answer, request = Path(scratch) / "answer.json", Path(scratch) / "request.json"
+        request = Path(scratch) / "request.json"
         told = {"kind": row.kind, "name": row.name, "step": asked.step, "tensors": str(tensors), "keep": keep}
         request.write_text(json.dumps(told), encoding="utf-8")
-        argv = [str(session.python()), str(PICKER), str(answer), str(request), str(asked.script), *asked.args]
-        finished, _ = profiler_runs.run(session, "the script, for its calls", argv, asked.cwd, asked.timeout_s, target=False)
-        try:
-            seen: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise ToolError(f"the script ended its process (exit status {finished.returncode})",
-                            fix="run it with plain python first", detail=finished.tail()) from None
-    if seen["error"]:
-        raise ToolError("the script failed while its calls were looked at", fix="see the detail",
-                        detail=nsys.said_tail(str(seen["error"])))
+        seen = user_scripts.run(session, asked, "picking", Path(scratch) / "answer.json", request,
+                                what="the look at its calls").answer
     if not seen["calls"]:
         why = "; ".join(seen["unfit"]) or "no call of it was seen: it runs inside of another operator, or in the backward"
         raise ToolError(f"no target can be made of {row.name}: {why}", fix="pick what calls it, an operator or a module above it")

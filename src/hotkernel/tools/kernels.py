@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hotkernel.errors import ToolError
-from hotkernel.machine.process import Finished
-from hotkernel.profilers import nsys, trace
+from hotkernel.profilers import trace
 from hotkernel.profilers.report import Findings
 from hotkernel.schema.profile import KernelRow, ProfileRun, TopKernels, TraceRun
 from hotkernel.session import Session
-from hotkernel.tools import profiler_runs, saved_reports
+from hotkernel.tools import profiler_runs, saved_reports, user_scripts
 
 ROWS_LIMIT = 200
 ADVICE_BY_RANK = (3, 2, 2)  # pieces kept of the first rows' advice; the others keep one, as an answer has its bounds
 PROFILE_ROWS = 10  # of ncu, with advice, some 16,000 characters; top_kernels(n=…) on the report gives more
 PROCESSES_SHOWN = 20
-RUNNER = Path(__file__).parents[2] / "hotkernel_contract" / "torch_trace.py"
 NSYS_NOTE = "times are CUPTI's, of kernels as they ran; the gaps between launches are not in them"
 NCU_NOTE = (
     "ncu runs each launch alone, replayed, with cold caches and free clocks: read its counters; verify has the times"
@@ -44,19 +41,19 @@ def torch_trace(
     file, count = session.file(script, cwd=cwd), _bounded(top, "top")
     target = profiler_runs.is_target(file)
     with tempfile.TemporaryDirectory(prefix="hotkernel-trace-") as folder:
-        trace_file, account_file = Path(folder) / "trace.json", Path(folder) / "account.json"
-        argv = [str(session.python()), str(RUNNER), str(trace_file), str(account_file), str(file), *(args or [])]
-        finished, waited_s = profiler_runs.run(session, "torch.profiler", argv, cwd, timeout, target)
-        account = _account(account_file, finished)
+        trace_file = Path(folder) / "trace.json"
+        ran = user_scripts.run(session, user_scripts.Asked(file, tuple(args or ()), "", cwd, timeout), "torch_trace",
+                               Path(folder) / "account.json", trace_file, what="torch.profiler", is_target=target)
+        account = ran.answer
         found = saved_reports.read_trace(trace_file)
     return TraceRun(
         kernels=_cut(found.kernels, count), ops=found.ops[:count], n_kernels=len(found.kernels),
         n_launches=found.n_launches, total_kernel_time_us=found.kernel_time_us, scope=found.scope or trace.WHOLE_SCOPE,
         device="cuda" if found.kernels else "cpu", gpu_idle_pct=found.gpu_idle_pct, copies=found.copies[:count],
-        devices=found.devices, cmd=argv, wall_s=finished.wall_s, script_exit_code=account["script_exit_code"],
-        torch=account["torch"], ops_note=OPS_NOTE, reason=_no_kernel_reason(found, account), n_ops=len(found.ops),
+        devices=found.devices, cmd=list(ran.finished.argv), wall_s=ran.finished.wall_s,
+        script_exit_code=account["script_exit_code"], torch=account["torch"], ops_note=OPS_NOTE, reason=_no_kernel_reason(found, account), n_ops=len(found.ops),
         truncated=max(len(found.kernels), len(found.ops)) > count,
-        waited_for_gpu_s=waited_s, warnings=(*found.warnings, *_trace_warnings(account, target, found)),
+        waited_for_gpu_s=ran.waited_for_gpu_s, warnings=(*found.warnings, *_trace_warnings(account, target, found)),
     )
 
 
@@ -120,22 +117,6 @@ def _bounded(count: int, name: str) -> int:
     if not 1 <= count <= ROWS_LIMIT:
         raise ToolError(f"{name}={count} is out of bounds", fix=f"give 1 to {ROWS_LIMIT}")
     return count
-
-
-def _account(file: Path, finished: Finished) -> dict[str, Any]:
-    """What the runner says of the script. Raises ToolError where the script failed, or ended the process itself."""
-    try:
-        account: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ToolError(
-            f"the script ended its process before the trace was written (exit status {finished.returncode})",
-            fix="run it with plain python first; os._exit and crashes leave no trace", detail=finished.tail(),
-        ) from None
-    if account["error"]:
-        raise ToolError("the script raised an error under torch.profiler",
-                        fix="run it with plain python first; a script that profiles itself cannot be traced",
-                        detail=nsys.said_tail(str(account["error"])))
-    return account
 
 
 def _no_kernel_reason(found: Findings, account: dict[str, Any]) -> str | None:
