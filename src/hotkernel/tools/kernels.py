@@ -51,7 +51,8 @@ def torch_trace(
         n_launches=found.n_launches, total_kernel_time_us=found.kernel_time_us, scope=found.scope or trace.WHOLE_SCOPE,
         device="cuda" if found.kernels else "cpu", gpu_idle_pct=found.gpu_idle_pct, copies=found.copies[:count],
         devices=found.devices, cmd=list(ran.finished.argv), wall_s=ran.finished.wall_s,
-        script_exit_code=account["script_exit_code"], torch=account["torch"], ops_note=OPS_NOTE, reason=_no_kernel_reason(found, account), n_ops=len(found.ops),
+        script_exit_code=account["script_exit_code"], torch=account["torch"], ops_note=OPS_NOTE,
+        reason=_no_kernel_reason(found, account), n_ops=len(found.ops),
         truncated=max(len(found.kernels), len(found.ops)) > count,
         waited_for_gpu_s=ran.waited_for_gpu_s, warnings=(*found.warnings, *_trace_warnings(account, target, found)),
     )
