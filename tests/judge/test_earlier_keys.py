@@ -41,11 +41,12 @@ def test_a_targets_answer_counts_its_pairs_and_says_why_the_rest_is_null():
 
 
 def test_scripts_are_told_as_they_always_were():
-    answer = verify_result(scripts("faster", [2.0, 2.2, 2.1], [1.0, 1.1, 1.2]), warmup=2, wall_s=1.0)
+    found = dataclasses.replace(scripts("faster", [2.0, 2.2, 2.1], [1.0, 1.1, 1.2]), interval_99=(1.5 / 1.2, 1.5 * 1.2))
+    answer = verify_result(found, warmup=2, wall_s=1.0)
 
     assert (answer.n, answer.warmup, answer.significant) == (3, 2, True)
     assert answer.delta_ms == pytest.approx(1.0)
-    assert answer.threshold_ms == pytest.approx(2 * (0.1**2 / 3 * 2) ** 0.5)
+    assert answer.threshold_ms == pytest.approx(2.1 * (1 - 1 / 1.2))
     assert answer.null_because == {}
 
 

@@ -13,7 +13,7 @@ import pytest
 from handmade import PLAN
 
 from hotkernel.judge.samples import pairs_of
-from hotkernel.judge.verdict import decide_scripts, next_step
+from hotkernel.judge.verdict import next_step
 from hotkernel.schema.verdict import Pair, Side, Stage, Value, VerdictKind
 
 RUNS = 400  # at the level of pairs; a tenth of it at the level of values
@@ -146,13 +146,6 @@ def value_noise(name: str, gain: float = 0.0) -> Callable[[Generator], Measure]:
     return lambda rng: from_values(values_from(gain, rng, **VALUES[name]))
 
 
-def older_rule(difference: float, runs: int) -> float:
-    """The share of `faster` by the older rule: seven values of one process a side, which differ by `difference`."""
-    rng = np.random.default_rng(20261130)
-    base, other = (np.exp(rng.normal(0, 0.005, (runs, 7)) - gap).tolist() for gap in (0.0, difference))
-    return sum(decide_scripts(b, c).kind is VerdictKind.FASTER for b, c in zip(base, other, strict=True)) / runs
-
-
 # False `faster` -----------------------------------------------------------------------------------------------------
 
 
@@ -173,11 +166,6 @@ def test_equal_sides_are_hardly_ever_faster_whatever_the_clock_does(name):
 def test_asking_ten_times_is_worth_no_more_than_asking_once():
     for name in ("processes normal, 0.3 %", "processes with heavy tails, 1 %"):
         assert share_of_faster(pair_noise(name), RUNS // 5, asks=10) <= FALSE_FASTER
-
-
-def test_the_older_rule_fails_the_same_gate():
-    assert older_rule(0.0, RUNS) > 2 * FALSE_FASTER
-    assert older_rule(0.003, RUNS) > 15 * FALSE_FASTER
 
 
 # True gains ---------------------------------------------------------------------------------------------------------
@@ -218,8 +206,6 @@ def table(runs: int) -> Iterator[tuple[str, float | None, float | None]]:
         yield f"values: {name}", share_of_faster(value_noise(name), few), share_of_faster(value_noise(name, 0.02), few)
     again = pair_noise("processes normal, 0.3 %")
     yield "asking ten times, processes normal, 0.3 %", share_of_faster(again, runs // 5, asks=10), None
-    yield "the older rule, processes alike", older_rule(0.0, runs), None
-    yield "the older rule, processes 0.3 % apart", older_rule(0.003, runs), None
 
 
 if __name__ == "__main__":

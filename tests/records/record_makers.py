@@ -62,7 +62,7 @@ def compared(
 def self_reported(verdict: str = "faster", speedup: float | None = 1.5, **given: Any) -> Comparison:
     """What a pair of scripts says of itself."""
     return compared(
-        verdict, speedup, **{"assurance": "self_reported", "self_reported": True, "interval_99": None, **given}
+        verdict, speedup, **{"assurance": "self_reported", "self_reported": True, **given}
     )
 
 

@@ -121,7 +121,7 @@ def test_an_interval_that_is_missing_is_not_made_up() -> None:
 @pytest.mark.parametrize(
     ("speedup", "decision"), [(1.6, Decision.KEEP), (1.501, Decision.EQUAL), (1.3, Decision.REVERT)]
 )
-def test_script_pairs_are_held_against_each_other_by_their_own_spread(speedup: float, decision: Decision) -> None:
+def test_script_pairs_are_held_against_each_other_by_their_intervals(speedup: float, decision: Decision) -> None:
     assert told(self_reported(speedup=1.5), self_reported(number=1, speedup=speedup)).decision is decision
 
 

@@ -159,7 +159,7 @@ def test_an_equal_candidate_is_swapped_in_and_its_gain_held_against_amdahls(benc
     verified = judge(bench.session, files, n=3, timeout=300, values_per_pair=2)
     assert verified.verdict not in (VerdictKind.INCORRECT, VerdictKind.INVALID), verified.reason
 
-    answer = bench.apply(ONCE, n=2)
+    answer = bench.apply(ONCE, n=3)
     applied = answer.applied
     assert applied is not None
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hotkernel.judge.verdict import allowed_difference_ms
+from hotkernel.judge import script_rounds
 from hotkernel.schema.verdict import Measurement
 
 
@@ -22,11 +22,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the parts' speed-ups make of the whole, and what was measured: (least, likely, most) times faster."""
+    """What the parts' speed-ups make of the whole, and what was measured: (least, likely, most) times faster.
+
+    What was measured is null where there are too few runs to know how far off it may be; then nothing can agree.
+    """
 
     predicted: tuple[float, float, float]
-    measured: tuple[float, float, float]
-    agrees: bool
+    measured: tuple[float, float, float] | None
+    agrees: bool | None
     words: str
 
 
@@ -37,15 +40,19 @@ def whole_speedup(share: float, speedup: float) -> float | None:
 
 
 def expect(before: Measurement, after: Measurement, parts: Sequence[Part]) -> Expectation:
-    """Hold the measured gain against Amdahl's: they agree where the ranges of the milliseconds saved overlap."""
+    """Hold the gain that rounds of runs show against Amdahl's: they agree where the ranges of milliseconds saved overlap."""
     saved = [sum(part.ms * (1 - 1 / getattr(part, name)) for part in parts) for name in ("low", "speedup", "high")]
-    gained, error = before.mean_ms - after.mean_ms, allowed_difference_ms(before, after) or 0.0
-    reached = (gained - error, gained, gained + error)
-    predicted, measured = (_ratios(before.mean_ms, each) for each in (saved, reached))
-    agrees = reached[0] <= saved[2] and saved[0] <= reached[2]
+    predicted = _ratios(before.mean_ms, saved)
     told = (f"{sum(part.ms for part in parts):.4g} of {before.mean_ms:.4g} ms of a step were replaced: by verify that "
-            f"saves {saved[1]:.3g} ms ({saved[0]:.3g} to {saved[2]:.3g}); measured are {gained:.3g} ms "
-            f"({reached[0]:.3g} to {reached[2]:.3g})")
+            f"saves {saved[1]:.3g} ms ({saved[0]:.3g} to {saved[2]:.3g})")
+    found = script_rounds.estimate(before.samples, after.samples)
+    if found.interval is None:
+        few = f"{told}; {len(found.pairs)} of a side are too few runs to hold that against"
+        return Expectation(predicted, None, None, few)
+    measured = (found.interval[0], found.speedup, found.interval[1])
+    reached = [before.mean_ms * (1 - 1 / ratio) for ratio in measured]
+    agrees = reached[0] <= saved[2] and saved[0] <= reached[2]
+    told += f"; measured are {reached[1]:.3g} ms ({reached[0]:.3g} to {reached[2]:.3g})"
     words = f"{told}: {_agreement(saved, reached) if agrees else _disagreement(saved, reached)}"
     return Expectation(predicted, measured, agrees, words)
 

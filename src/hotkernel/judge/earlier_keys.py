@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from hotkernel.judge.sequence import MIN_GAIN
 from hotkernel.schema.comparison import Comparison, TimedSide, VerifyResult
 from hotkernel.schema.verdict import Measurement, VerdictKind
 
@@ -40,13 +41,14 @@ def _of_scripts(found: Comparison, warmup: int | None) -> dict[str, tuple[Any, s
     """Runs of each script, in turn."""
     one, other = found.baseline, found.candidate
     allowed = None
-    if one and other and one.std_ms is not None and other.std_ms is not None:
-        allowed = 2 * math.sqrt(one.std_ms**2 / one.n + other.std_ms**2 / other.n)
+    if one and found.interval_99:
+        reach = math.log(found.interval_99[1] / found.interval_99[0]) / 2
+        allowed = one.mean_ms * -math.expm1(-max(reach, MIN_GAIN))
     return {
         "n": (min(one.n, other.n) if one and other else None, "a script gave no time"),
         "warmup": (warmup, ""),
         "order": ("interleaved baseline/candidate, the first of each two changing every time", ""),
-        "threshold_ms": (allowed, "a side has fewer than two times, so there is no spread"),
+        "threshold_ms": (allowed, "too few rounds of both scripts to know their spread"),
     }
 
 

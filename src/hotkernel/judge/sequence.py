@@ -41,6 +41,7 @@ class Estimate:
     pairs: tuple[Pair, ...]
     mean: float
     error: float | None  # standard error; null for a single pair, whose fellows are unknown
+    means: int = 1  # taken of the pairs: each costs the spread a degree of freedom
 
     @property
     def speedup(self) -> float:
@@ -54,7 +55,7 @@ class Estimate:
 
     def reach(self, alpha: float) -> float | None:
         """How far from the mean a one-sided bound of chance `alpha` lies."""
-        return None if self.error is None else critical(alpha, len(self.pairs) - 1) * self.error
+        return None if self.error is None else critical(alpha, len(self.pairs) - self.means) * self.error
 
     def lower(self, alpha: float) -> float | None:
         """The one-sided lower bound of chance `alpha`."""

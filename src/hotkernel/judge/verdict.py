@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hotkernel.judge import doubts, samples, sequence, wording
 from hotkernel.judge.sequence import Estimate, Finding
-from hotkernel.schema.verdict import Evidence, Fault, Measurement, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
+from hotkernel.schema.verdict import Evidence, Fault, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
 
 FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
 CONFIRMATION_ALPHA = 0.01  # one-sided
@@ -32,8 +32,8 @@ class Step:
 
 def decide(evidence: Evidence) -> Verdict:
     """The verdict that `evidence` proves; the same evidence gives the same verdict for ever."""
-    if refusal := _refusal(evidence.faults):
-        return refusal
+    if refused := refusal(evidence.faults):
+        return refused
     values = samples.values_of(evidence.plan, evidence.batches, evidence.fills)
     if impossible := _below_floor(values, evidence.floor_us):
         return impossible
@@ -117,45 +117,11 @@ def decide_over_incumbent(evidence: Evidence) -> Verdict | None:
     return _inconclusive(reason, pairs, alpha=INCUMBENT_ALPHA)
 
 
-def decide_scripts(
-    baseline_ms: Sequence[float], candidate_ms: Sequence[float], *, faults: Sequence[Fault] = ()
-) -> Verdict:
-    """Two scripts that time themselves: means that differ by more than twice the error of their difference.
-
-    The rule is the older system's, kept for its users: one process is taken for another's equal, so it errs more often.
-    """
-    if refusal := _refusal(faults):
-        return refusal
-    baseline, candidate = samples.measure(baseline_ms), samples.measure(candidate_ms)
-    if baseline is None or candidate is None or min(baseline.min_ms, candidate.min_ms) <= 0:
-        return Verdict(VerdictKind.INVALID, "a side printed no time above zero", rule="no_time")
-    speedup = baseline.mean_ms / candidate.mean_ms
-    said = wording.difference(Estimate((), math.log(speedup), None))
-    said = f"{said} by the scripts' own clocks (n={baseline.n} and {candidate.n})"
-    allowed_ms = allowed_difference_ms(baseline, candidate)
-    if allowed_ms is None:
-        return Verdict(VerdictKind.INCONCLUSIVE, f"{said}: one run a side has no spread", speedup=speedup)
-    gained_ms = baseline.mean_ms - candidate.mean_ms
-    smallest_pct = 100 * allowed_ms / baseline.mean_ms
-    if abs(gained_ms) <= allowed_ms:
-        reason = f"{said}: within twice the error of the difference ({wording.percent(smallest_pct)})"
-        return Verdict(VerdictKind.INCONCLUSIVE, reason, speedup=speedup, smallest_effect_pct=smallest_pct)
-    kind = VerdictKind.FASTER if gained_ms > 0 else VerdictKind.SLOWER
-    return Verdict(kind, f"{said}: beyond twice the error of the difference", speedup=speedup)
-
-
-def allowed_difference_ms(baseline: Measurement, candidate: Measurement) -> float | None:
-    """Twice the error of the difference of two scripts' means; None where one of them ran once."""
-    if baseline.std_ms is None or candidate.std_ms is None:
-        return None
-    return 2 * math.sqrt(baseline.std_ms**2 / baseline.n + candidate.std_ms**2 / candidate.n)
-
-
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
-def _refusal(faults: Sequence[Fault]) -> Verdict | None:
-    """The first fault that makes it invalid, else the first that makes it incorrect."""
+def refusal(faults: Sequence[Fault]) -> Verdict | None:
+    """The verdict of the first fault that makes it invalid, else of the first that makes it incorrect."""
     wrong_baseline = [fault for fault in faults if fault.side is Side.BASELINE and fault.kind is VerdictKind.INCORRECT]
     for fault in faults:
         if fault in wrong_baseline:

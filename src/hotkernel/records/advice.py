@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.record import Advice, Basis, Decision, Logged, Record
-from hotkernel.schema.verdict import Measurement, VerdictKind
+from hotkernel.schema.verdict import VerdictKind
 
 CHANGES_BEFORE_STOP = 3  # in a row that do not beat the best
 CLOSE_TO_CEILING_PCT = 90.0  # within 10 % of the measured ceiling
-SCRIPT_SIGMAS = 2.0  # the rule of script pairs, for those that give no interval
 _TOLD = (VerdictKind.FASTER, VerdictKind.SLOWER, VerdictKind.INCONCLUSIVE)  # one that failed itself tells nothing
 
 
@@ -131,7 +130,7 @@ def _against_incumbent(new: Comparison, verdict: VerdictKind | None) -> tuple[De
 
 def _against_interval(best: Comparison, new: Comparison) -> tuple[Decision, Basis, str]:
     how = "by the difference of two verifies' intervals (give the best as incumbent for a real comparison)"
-    kept, found = _interval(best), _interval(new)
+    kept, found = best.interval_99, new.interval_99
     if kept is None or found is None:
         return Decision.EQUAL, Basis.INTERVALS, "it cannot be held against the run's best: an interval is missing"
     if found[1] < kept[0]:
@@ -146,25 +145,6 @@ def _ran_beside(best: Comparison, new: Comparison) -> bool:
     if new.incumbent_id is not None:
         return new.incumbent_id == best.id
     return _sha256(new, "incumbent") is not None and _sha256(new, "incumbent") == _sha256(best, "candidate")
-
-
-def _interval(found: Comparison) -> tuple[float, float] | None:
-    """The speedup's interval; for a script pair that has none, by the rule that pairs are judged by."""
-    if found.interval_99 is not None and len(found.interval_99) == 2:
-        return found.interval_99[0], found.interval_99[1]
-    if found.speedup is None or found.baseline is None or found.candidate is None or not found.self_reported:
-        return None
-    parts = (_relative_error(found.baseline), _relative_error(found.candidate))
-    if None in parts:
-        return None
-    spread = SCRIPT_SIGMAS * math.hypot(*(part for part in parts if part is not None)) * found.speedup
-    return found.speedup - spread, found.speedup + spread
-
-
-def _relative_error(measured: Measurement) -> float | None:
-    if measured.std_ms is None or measured.mean_ms <= 0:
-        return None
-    return measured.std_ms / math.sqrt(measured.n) / measured.mean_ms
 
 
 def _share_in_force(best: Record | None, new: Comparison) -> float | None:

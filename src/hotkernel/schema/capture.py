@@ -62,7 +62,7 @@ class Applied:
     swapped_calls: int | None  # in one step
     left_calls: int | None  # of the same name, that are not what the target is made of
     predicted_speedup: tuple[float, ...] | None = None  # Amdahl's: least, likely, most, by verify's interval
-    measured_speedup: tuple[float, ...] | None = None  # least, likely, most, by the rule's error of the difference
+    measured_speedup: tuple[float, ...] | None = None  # least, likely, most, by the rounds' 99 % interval
     agrees: bool | None = None
     agreement: str = ""
     comparison: str | None = None  # the verify whose speedup is predicted from

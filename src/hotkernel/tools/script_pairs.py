@@ -14,7 +14,7 @@ from hotkernel import __version__
 from hotkernel.harness import scripts
 from hotkernel.harness.scripts import Line, Script, ScriptFault
 from hotkernel.judge import samples
-from hotkernel.judge.verdict import decide_scripts
+from hotkernel.judge.script_rounds import decide_scripts
 from hotkernel.records.comparisons import new_id
 from hotkernel.schema.comparison import PROTOCOL, Comparison, Source, Versions
 from hotkernel.schema.verdict import Fault, Side, Verdict, VerdictKind
@@ -115,10 +115,9 @@ def _said(line: Line, name: str) -> str:
 
 
 def verdict_of(fault: Fault | None, counted: dict[Side, list[Line]]) -> Verdict:
-    if fault is not None:
-        return Verdict(fault.kind, fault.reason, rule=fault.rule)
+    """The verdict on the runs that count; on a fault where there is one."""
     baseline_ms, candidate_ms = ([line.ms for line in counted[side]] for side in _SIDES)
-    return decide_scripts(baseline_ms, candidate_ms)
+    return decide_scripts(baseline_ms, candidate_ms, faults=[fault] if fault else [])
 
 
 def _comparison(runs: Runs, counted: dict[Side, list[Line]], whats: dict[Side, Script],
