@@ -7,6 +7,7 @@ children with it, down to the last grandchild; when the owner's closes, so does 
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 import select
 import signal
@@ -23,6 +24,9 @@ HERE = Path(__file__).resolve().parent
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_PTRACER = 1, 4, 36, 0x59616D61
 _ANY = 2**64 - 1
 SWEEP_S = 2.0  # a process that changes its pid all the time is chased so long
+BORN = time.time()
+# CUDA keeps a process's inter-process events in files of this name: whose, its pid in hex, which. Killed, it leaves them.
+EVENTS = "/dev/shm/cuda.shm.*.%x.*"
 
 
 def bind_package() -> None:
@@ -210,7 +214,22 @@ def kill_trees(pids: Iterable[int], wait: bool = True) -> set[int]:
     while roots and time.monotonic() < deadline:
         roots = {pid for pid in roots if is_running(pid)}
         time.sleep(0.002 if roots else 0.0)
+    remove_events(victims)
     return victims
+
+
+def remove_events(pids: Iterable[int]) -> None:
+    """Delete what CUDA kept in /dev/shm for these processes, which were ours and are killed.
+
+    What is older than this process is not theirs: containers that share /dev/shm number their processes alike.
+    """
+    for pid in pids:
+        for file in glob.glob(EVENTS % pid):
+            try:
+                if os.stat(file).st_mtime >= BORN:
+                    os.unlink(file)
+            except OSError:
+                pass
 
 
 def is_running(pid: int) -> bool:

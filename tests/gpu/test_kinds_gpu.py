@@ -126,3 +126,11 @@ def test_a_new_sides_cache_holds_tritons_own_module_before_it_is_loaded(session)
 
     assert found.rule == "raised"
     assert "it was loaded" in found.reason
+
+
+def test_a_verify_leaves_no_file_of_cudas_in_dev_shm(session: Session) -> None:
+    before = set(Path("/dev/shm").iterdir())
+    verdict(session, "mlp", text("mlp", "honest") + "\n# and again\n")
+    session.nursery.close()
+
+    assert set(Path("/dev/shm").iterdir()) <= before

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from judged import Judged
 from process_trees import all_ended, are_gone, is_alive, numbers_in, wait_until
 from workers import GOOD, Nest, own_environment, start_zygote
 
@@ -55,6 +56,13 @@ def candidate(x):
     return x * 2
 """
 FAMILY_SIZE = 4
+# A target whose outputs are copied into slots too.
+COPIED = """
+from hotkernel_contract import Target
+def twice(x):
+    return x * 2
+TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", device="cpu", reuses_output=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +173,54 @@ def test_a_connection_that_closes_takes_its_children_and_no_one_elses(zygote, tm
         assert staying.batch(other)
         staying.close()
         assert are_gone([other.pid], 5)
+
+
+IN_MEMORY = Path("/dev/shm")
+KEEPS_EVENTS = """
+import os
+open("/dev/shm/cuda.shm.%x.%x.1" % (os.getuid(), os.getpid()), "w").close()  # as CUDA does for an event that is shared
+""" + GOOD
+
+
+@pytest.mark.skipif(not IN_MEMORY.is_dir(), reason="needs /dev/shm")
+def test_what_cuda_keeps_in_dev_shm_for_a_worker_goes_with_it_and_nobody_elses(nest):
+    others = [IN_MEMORY / f"cuda.shm.{os.getuid():x}.{os.getpid():x}.test"]
+    ended, hung = nest.worker(KEEPS_EVENTS), nest.worker(KEEPS_EVENTS)
+    for worker in (ended, hung):
+        nest.ready(worker)
+    files = [IN_MEMORY / f"cuda.shm.{os.getuid():x}.{worker.pid:x}.1" for worker in (ended, hung)]
+    others.append(files[0].with_suffix(".older"))
+    try:
+        for other in others:
+            other.touch()
+        os.utime(others[1], (0, 0))
+        assert all(file.exists() for file in files)
+
+        nest.fork.end([ended.pid])
+        nest.close()
+
+        assert wait_until(lambda: not files[1].exists())
+        assert not files[0].exists()
+        assert all(other.exists() for other in others)
+    finally:
+        for file in (*files, *others):
+            file.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(not IN_MEMORY.is_dir(), reason="needs /dev/shm")
+def test_an_oracle_and_a_worker_that_are_killed_leave_nothing_in_dev_shm(zygote, tmp_path):
+    """Their slots have no name: memory that goes with the last process that has it open."""
+    before = set(IN_MEMORY.iterdir())
+    nest = Nest(zygote, tmp_path)
+    judged = Judged(nest, COPIED)
+    worker = judged.worker(GOOD)
+    judged.run(worker)
+    for pid in (worker.pid, judged.oracle.pid):
+        os.kill(pid, signal.SIGKILL)
+
+        assert are_gone([pid], 5)
+    nest.close()
+    assert set(IN_MEMORY.iterdir()) <= before
 
 
 def test_a_stopped_worker_is_ended_all_the_same(nest):
