@@ -6,6 +6,7 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Decision, RecordResult
 from hotkernel.schema.verdict import Measurement, VerdictKind
 from hotkernel.session import Session
-from hotkernel.tools.history import history
+from hotkernel.tools.history import history, show
 from hotkernel.tools.records import record
 
 
@@ -369,3 +370,22 @@ def test_every_answer_can_be_said_in_json(tmp_path: Path) -> None:
     } <= keys
     assert json.loads(json.dumps(to_plain(history(session(tmp_path)))))["total"] == 1
     assert dataclasses.is_dataclass(result)
+
+
+def test_why_a_row_won_is_added_later_once_and_told_with_its_date(tmp_path: Path) -> None:
+    comparison = saved(tmp_path)
+    plain = {"against": "a.ncu-rep", "kernel": "rms", "device": None, "speedup": 2.0, "why": "it reads x once",
+             "kernels_before": 2, "kernels_after": 1, "one_of_each_before_us": None, "one_of_each_after_us": None,
+             "changes": [], "stalls": []}
+    log = Path(keep(tmp_path, comparison).log)
+    before = log.read_bytes()
+    added, again, other = (keep(tmp_path, comparison, why=each) for each in (plain, plain, {**plain, "why": "luck"}))
+    told = show(session(tmp_path), "rms").why
+
+    assert log.read_bytes() == before
+    assert told is not None
+    assert re.fullmatch(r"it reads x once \(added 20\d\d-\d\d-\d\d\)", told)
+    assert [each.existed for each in (added, again, other)] == [True] * 3
+    assert "stands beside it" in added.warnings[-1]
+    assert not any("why" in warning for warning in again.warnings)
+    assert "keeps it" in other.warnings[-1]

@@ -68,7 +68,7 @@ def _section(shelf: Shelf, base: Path, key: str, place: tuple[str, str, bool], g
         counts=_counts([each.record.comparison.verdict for _, each in numbered]),
         best=best, rows=rows, tries=tuple(_attempt(each, number, advised[each.log]) for number, each in numbered),
         diff=_diff(base, winner.record, best.number if best else 1) if winner else None,
-        why=_why(winner.record.why) if winner and winner.record.why else None,
+        why=_why(winner.why) if winner and winner.why else None,
         machine=tuple(_machine(shown.record.comparison)))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hotkernel.errors import ToolError
-from hotkernel.records import confirmations, files
+from hotkernel.records import confirmations, files, later_reasons
 from hotkernel.records.comparisons import as_json
 from hotkernel.schema.comparison import PROTOCOL
 from hotkernel.schema.plain import from_plain
@@ -111,8 +111,9 @@ def read(base: Path) -> Shelf:
     beside = {folder: confirmations.in_folder(base / folder) for folder in {_parent(each) for each in plain}}
     for each in plain:
         kept, broken = confirmations.read(base, each, beside[_parent(each)].get(Path(each.log).stem, ()))
-        records.append(replace(each, confirmations=kept))
-        found += broken
+        reason, unfit = later_reasons.read(base, each)
+        records.append(replace(each, confirmations=kept, later_reason=reason))
+        found += (*broken, *unfit)
     return Shelf(
         tuple(sorted(records, key=lambda each: (each.record.timestamp, each.log))),
         tuple(each for each in found if isinstance(each, Superseded)),
@@ -152,6 +153,7 @@ def _json_files(results: Path) -> Iterator[Path]:
 
 def _named_json(folder: Path) -> list[Path]:
     return [path for path in _sorted(folder) if path.name.endswith(".json")
+            and not path.name.endswith(later_reasons.ENDING)
             and ".candidate." not in path.name and confirmations.MARK not in path.name]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hotkernel.errors import ToolError
-from hotkernel.records import confirmations, files
+from hotkernel.records import confirmations, files, later_reasons
 from hotkernel.records.store import SUPERSEDED
 from hotkernel.schema.record import Logged
 
@@ -24,7 +24,7 @@ def folder_name(reason: str) -> str:
 
 
 def supersede(base: Path, logs: Sequence[Logged], reason: str) -> tuple[str, ...]:
-    """Move these logs, with their candidates' copies and confirmations, into a folder that says why; their old names.
+    """Move these logs, with all that lies beside them, into a folder that says why; their old names.
 
     Each log goes last of its files, so that what was interrupted is finished by asking again. Never over another file.
     """
@@ -40,7 +40,8 @@ def supersede(base: Path, logs: Sequence[Logged], reason: str) -> tuple[str, ...
 def _beside(log: Path, logged: Logged) -> list[Path]:
     copy = logged.record.candidate_file
     copies = [log.with_name(Path(copy).name)] if copy else []
-    return [path for path in (*copies, *confirmations.in_folder(log.parent).get(log.stem, ())) if path.exists()]
+    confirming = confirmations.in_folder(log.parent).get(log.stem, ())
+    return [path for path in (*copies, *confirming, later_reasons.path_of(log)) if path.exists()]
 
 
 def _move(path: Path, to: Path) -> None:

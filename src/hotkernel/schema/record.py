@@ -90,12 +90,28 @@ class Record:
 
 
 @dataclass(frozen=True)
+class LaterReason:
+    """Why a row won, as profiles said after it was recorded."""
+
+    of: str  # the comparison's id
+    timestamp: str  # ISO 8601, UTC, when it was added
+    why: Difference
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
 class Logged:
     """A record and the file it stands in, as a path below the folder of LEADERBOARD.md, with forward slashes."""
 
     log: str
     record: Record
     confirmations: tuple[Comparison, ...] = ()  # independent verifies of this row, asked for as such; oldest first
+    later_reason: LaterReason | None = None
+
+    @property
+    def why(self) -> Difference | None:
+        """What the profiles say: as it was recorded, else as it was added."""
+        return self.record.why or (self.later_reason.why if self.later_reason else None)
 
     @property
     def confirmed(self) -> int:
@@ -148,7 +164,7 @@ class RecordResult:
     changes_without_gain: int
     stop: bool
     stop_reason: str | None
-    existed: bool  # this comparison was recorded before: nothing was added
+    existed: bool  # this comparison was recorded before: no row was added
     candidate_copy: str | None
     speedup_cell: str
     candidate_mean_ms: float | None

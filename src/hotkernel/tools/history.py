@@ -72,7 +72,7 @@ def show(
         advice=entries.sentence(entries.advice_of(shelf, logged)),
         mean_ms={BASELINE: _mean(found.baseline), "candidate": _mean(found.candidate), "incumbent": _mean(found.incumbent)},
         ceiling_share_pct=found.ceiling_share_pct,
-        why=markdown.plain(kept.why.why, 600) if kept.why else None,
+        why=_why(logged),
         against=entries.entry(shelf, other) if other else None,
         figures=_figures(other, logged) if other else (),
         text=change.text if change else sources.visible(text[:TEXT_LIMIT]) if text else None,
@@ -82,6 +82,14 @@ def show(
         confirmations=tuple(f"{each.id}: {each.verdict}, {each.reason}" for each in logged.confirmations),
         warnings=tuple(_warnings(logged, other, None if change else text)),
     )
+
+
+def _why(logged: Logged) -> str | None:
+    """What the profiles say, with the day on which a later reason was added."""
+    if logged.why is None:
+        return None
+    added = f" (added {logged.later_reason.timestamp[:10]})" if logged.later_reason and not logged.record.why else ""
+    return markdown.plain(logged.why.why, 600) + added
 
 
 def find(shelf: Shelf, name: str, base: Path) -> Logged:

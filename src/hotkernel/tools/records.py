@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from hotkernel.errors import ToolError
 from hotkernel.parameter import Bounds
-from hotkernel.records import advice, comparisons, confirmations, entries, leaderboard, markdown, sources, store
+from hotkernel.records import advice, comparisons, confirmations, entries, later_reasons, leaderboard, markdown, sources, store
 from hotkernel.records.state import state_dir
 from hotkernel.records.store import Shelf
 from hotkernel.schema.comparison import PROTOCOL, Comparison
@@ -37,7 +37,7 @@ def record(
     verify_result: Annotated[dict[str, Any] | str, "verify's id, or its answer"],
     note: Annotated[str, "what changed, in one line"] = "",
     who: Annotated[str, "who honestly made the change"] = "",
-    why: Annotated[dict[str, Any] | None, "explain's answer with `against`: why it won"] = None,
+    why: Annotated[dict[str, Any] | None, "explain's answer with `against`: why it won; of an older row too"] = None,
     confirm: Annotated[int, "independent repeats to keep with the row", Bounds(0, 10)] = 0,
     cwd: Annotated[str, "folder of results/"] = "",
 ) -> RecordResult:
@@ -50,15 +50,20 @@ def record(
     with store.locked(state, base):
         logged = store.read(base).of(comparison.id)
         existed = logged is not None
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+        is_added = logged is not None and logged.why is None and difference is not None
         if logged is None:
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
             what, by = markdown.plain(note, entries.NOTE_LIMIT), markdown.plain(who, entries.WHO_LIMIT)
             files = sources.baseline_files(base, comparison)
             logged = store.write(base, Record(target, now, comparison, what, by, commit, baseline_files=files, why=difference))
+        elif is_added and difference is not None:
+            later_reasons.write(base, logged, difference, now)
         board, shelf = _redraw(base, logged)
     warnings = _warnings(given, comparison, target, logged, existed)
-    if existed and difference not in (None, logged.record.why):
-        warnings = (*warnings, "this row was recorded before, so `why` was not added to it")
+    if is_added:
+        warnings = (*warnings, "this row was recorded before: `why` stands beside it, with today's date")
+    elif difference not in (None, logged.why):
+        warnings = (*warnings, "this row has a `why` already, and keeps it")
     if confirm:
         logged, board, shelf = _confirm(session, base, state, logged, confirm, cwd)
     if logged.confirmed < len(logged.confirmations):
