@@ -45,8 +45,8 @@ def try_target(baseline: Path) -> Dict[str, Any]:
     """What the target is; raises TargetError when it cannot judge. Every case is tried, every baseline called."""
     import torch
 
+    from hotkernel_contract.loaded_target import hashes_of, hashes_of_files
     from hotkernel_contract.loading import load_file
-    from hotkernel_contract.oracle import _hashes_of, _hashes_of_files
     from hotkernel_contract.target import TargetError, find_target
 
     before = set(sys.modules)
@@ -64,7 +64,7 @@ def try_target(baseline: Path) -> Dict[str, Any]:
             raise TargetError("case %s: %s" % (case, error) if case else str(error)) from None
     tried[0]["call"]["module"] = whole.module_kind
     return {
-        **tried[0], "device": device, "loaded": {**_hashes_of(set(sys.modules) - before), **_hashes_of_files(whole)},
+        **tried[0], "device": device, "loaded": {**hashes_of(set(sys.modules) - before), **hashes_of_files(whole)},
         "cases": list(whole.cases), "baselines": list(whole.baselines), "torch": torch.__version__,
     }
 

@@ -5,35 +5,24 @@ It runs the pinned baseline file and no candidate. It answers its referee in JSO
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import math
 import os
 import socket
-import sys
-import sysconfig
-import time
 import traceback
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from hotkernel_contract import protocol
-from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, statistics
-from hotkernel_contract.inputs import is_kept, like
-from hotkernel_contract.loading import load_file
-from hotkernel_contract.outputs import Observed, batch_fault, observe
-from hotkernel_contract.paired import BASELINE, PairedErrors
-from hotkernel_contract.pool import Pool, decoy
-from hotkernel_contract.selftest import refuse_weak, rounds_for
+from hotkernel_contract.loaded_target import LoadedTarget
+from hotkernel_contract.output_check import OutputCheck
+from hotkernel_contract.outputs import Observed, batch_fault
+from hotkernel_contract.pool import Pool
 from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, read_process, views
-from hotkernel_contract.target import Target, TargetError, find_target
+from hotkernel_contract.target import Target, TargetError
 
 SPOILT = 0xA5  # in every byte of an input that was used up
-SHARED_LEAST = 256  # shared inputs are looked at when they are more than one part in so many of those that stream
-ROUGH_ROUNDS = 3  # of every baseline in turn, where there are several to choose from
 Answer = Tuple[Dict[str, Any], Tuple[int, ...]]
 
 
@@ -58,19 +47,16 @@ def main(channel: socket.socket) -> None:
 
 
 class Oracle:
-    """One target, its pool and slots, and what every side's outputs looked like so far."""
+    """One target, its pool and slots, and the last batch on them."""
 
+    loaded: LoadedTarget
     target: Target
-    device: str
     seen: Observed
-    fields: List[Field]
+    check: OutputCheck
     card: Any = None
 
     def __init__(self) -> None:
-        self.tallies: Dict[str, List[Tally]] = {}  # of each side, one an output
-        self.paired: List[PairedErrors] = []
-        self.rounds: Dict[str, Dict[str, int]] = {}  # outputs checked of each side, by the kind of round
-        self.kind = ""  # of the last drawing: empty for what is timed
+        self.fields: List[Field] = []
         self.out_fields: List[Field] = []
         self.changed: List[Tuple[str, torch.Tensor]] = []  # of the last batch: an input's name, and whether it changed
         self.arena: Any = None
@@ -81,55 +67,17 @@ class Oracle:
         """Load the pinned baseline and take the device; answer which, and what was loaded."""
         if threads:
             torch.set_num_threads(threads)
-        before = set(sys.modules)
-        whole = target = find_target(load_file(Path(baseline)))
-        if whole.cases:
-            target = whole.of_case(case or next(iter(whole.cases)))
-        self.device = device or target.pick_device()
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise TargetError("the target is for CUDA and torch sees no card here")
-        if self.device == "cuda":
-            from hotkernel_contract.card import Card
-
-            torch.cuda.init()
-            self.card = Card()
-        self.target = target
-        return {"device": self.device, "loaded": {**_hashes_of(set(sys.modules) - before), **_hashes_of_files(whole)},
-                "cases": list(whole.cases)}, ()
+        self.loaded = LoadedTarget(baseline, device, case)
+        self.device, self.card = self.loaded.device, self.loaded.card
+        return {"device": self.device, "loaded": self.loaded.files, "cases": self.loaded.cases}, ()
 
     def do_describe(self) -> Answer:
         """Call the baseline; answer what it is and how long one call of it takes about."""
-        self.target, times_us, baseline_name = self._fastest(self.target.settle(self.device))
-        target, self.seen = self.target, observe(self.target, self.device)
-        self.tolerances = self.seen.tolerances(target)
-        self.pool = Pool(target, self.device, self.seen.dtypes)
-        self.paired = [PairedErrors() for _ in self.seen.kinds]
-        self.check = pick_check(self.device == "cuda")
-        self.call = {**target.call.to_plain(), "names": [kind.name for kind in self.seen.returned],
-                     "case": target.case, "baseline": baseline_name}
-        sizes = self._sizes()
-        return {
-            "name": target.name, "device": self.device, "baseline_us": times_us[baseline_name or BASELINE],
-            "baselines_us": times_us, "baseline_name": baseline_name or BASELINE, "case": target.case,
-            "shapes": {n: list(x.shape) for n, x in self.seen.inputs.items()},
-            "dtype": str(next(iter(self.seen.inputs.values())).dtype), "rotate": list(target.rotate), **sizes,
-            "is_shared": self._shares_inputs(),
-            "outputs": [kind.name for kind in self.seen.kinds], "returned": len(self.seen.returned),
-            "min_bytes": target.min_bytes or sizes["streamed_bytes"] + sizes["output_bytes"], "flops": target.flops,
-            "reuses_output": target.reuses_output, "cannot_share": self.card.why_not_shared() if self.card else "",
-            "rtol": self.tolerances[0].rtol, "atol": self.tolerances[0].atol,
-            "free_bytes": torch.cuda.mem_get_info()[0] if self.card else _free_host_bytes(),
-            "versions": _versions(),
-            "gpu": torch.cuda.get_device_name() if self.card else None,
-        }, ()
-
-    def _shares_inputs(self) -> bool:
-        """Whether the calls of a batch share inputs large enough that what is worked out of them counts."""
-        target, seen = self.target, self.seen
-        sizes = {name: x.numel() * x.element_size() for name, x in seen.inputs.items()}
-        shared = [size for name, size in sizes.items()
-                  if name not in target.rotate and name not in target.static_tensors and not is_kept(target, name)]
-        return sum(shared) * SHARED_LEAST > sum(sizes[name] for name in target.rotate)
+        self.loaded.observe()
+        self.target, self.seen = self.loaded.target, self.loaded.seen
+        self.pool = Pool(self.target, self.device, self.seen.dtypes)
+        self.check = OutputCheck([kind.name for kind in self.seen.kinds], self.loaded.tolerances, self.device == "cuda")
+        return self.loaded.describe(), ()
 
     def do_copy(self) -> Answer:
         """About what copying one call's outputs out costs, in us."""
@@ -142,56 +90,15 @@ class Oracle:
             for output, column in zip(outputs, columns):
                 column[at].copy_(output)
 
-        return {"copy_us": self._median_us(copy)}, ()
-
-    def _sizes(self) -> Dict[str, int]:
-        """Bytes that stream in, that come out, and that one slot costs with all its copies. Of what a call writes in place,
-        only what it changed is known to move."""
-        target, seen = self.target, self.seen
-        streamed = {n: x.numel() * x.element_size() for n, x in seen.inputs.items() if n in target.rotate}
-        returned = sum(y.numel() * y.element_size() for kind, y in zip(seen.kinds, seen.outputs.values()) if not kind.is_written)
-        copies = sum(y.numel() * (2 * y.element_size() + (8 if y.element_size() >= 4 else 4)) for y in seen.outputs.values())
-        return {"streamed_bytes": sum(size for name, size in streamed.items() if name not in target.writes),
-                "output_bytes": returned + seen.changed_bytes, "entry_bytes": 2 * sum(streamed.values()) + copies}
-
-    def _fastest(self, target: Target) -> Tuple[Target, Dict[str, float], str]:
-        """The target with the fastest of its baselines as the function, and about what a call of each takes, in us."""
-        names = ["", *target.baselines]
-        inputs = decoy(target, self.device)
-        with torch.no_grad():
-            times = dict.fromkeys(names, math.inf)
-            for _ in range(ROUGH_ROUNDS if len(names) > 1 else 1):
-                for name in names:
-                    times[name] = min(times[name], self._rough_us(target.with_function(name), inputs))
-        fastest = min(names, key=lambda name: times[name])
-        return target.with_function(fastest), {name or BASELINE: us for name, us in times.items()}, fastest
-
-    def _rough_us(self, target: Target, inputs: Dict[str, torch.Tensor]) -> float:
-        """Rough time of one call, for the plan and for the choice of a baseline."""
-        arguments = target.call.arguments(target.call.values({name: like(x) for name, x in inputs.items()}))
-        run = target.call.runner(target.function)
-        return self._median_us(lambda: run(arguments))
-
-    def _median_us(self, call: Callable[[], Any]) -> float:
-        if self.card:
-            return self.card.rough_us(call)
-        call()
-        times: List[float] = []
-        while len(times) < 3 or (sum(times) < 0.02 and len(times) < 100):
-            began = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - began)
-        return sorted(times)[len(times) // 2] * 1e6
+        return {"copy_us": self.loaded.median_us(copy)}, ()
 
     def do_time(self) -> Answer:
         """How long one call of the baseline takes, in quiet."""
-        return {"baseline_us": self._rough_us(self.target, self.seen.inputs)}, ()
+        return {"baseline_us": self.loaded.call_us()}, ()
 
     def do_prove(self) -> Answer:
-        """Refuse a target whose check would pass plain wrong answers, or not the right one; answer which other inputs than
-        the timed ones it can be held to, and why not the rest."""
-        refuse_weak(self.target, self.device, self.seen)
-        able, limited = rounds_for(self.target, self.device, self.seen)
+        """Refuse a target that cannot judge; answer which other inputs than the timed ones it can be held to."""
+        able, limited = self.loaded.prove()
         if not self.card:
             torch.set_num_threads(1)  # a team of threads spins on after its work, on the cores that a worker is timed on
         return {"rounds": able, "limited_rounds": limited}, ()
@@ -208,17 +115,15 @@ class Oracle:
         if copies:
             returned = {kind.name: self.seen.outputs[kind.name].contiguous() for kind in self.seen.returned}
             self.out_fields, out_size = lay_out(returned, dict.fromkeys(returned, slots))
-        self.arena = self.card.arena(size) if by_handle else HostArena(size)
-        self.out_arena = None
-        if copies:
-            self.out_arena = self.card.arena(out_size) if by_handle else HostArena(out_size)
+        make = self.card.arena if by_handle else HostArena
+        self.arena, self.out_arena = make(size), make(out_size) if copies else None
         self.columns = {field.name: views(self.arena.base, field) for field in self.fields}
         for name, column in self.columns.items():
             for slot in column:
                 slot.copy_(self.pool.static.get(name, self.seen.inputs[name]))
         self.make_snapshot(slots, is_read=not (self.card or copies))
         answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
-                  "size": size, "out_size": out_size, "call": self.call}
+                  "size": size, "out_size": out_size, "call": self.loaded.call}
         if by_handle:
             self.card.prepare(self)
             handles = self.arena.handle + (self.out_arena.handle if copies else bytes(64))
@@ -238,10 +143,8 @@ class Oracle:
 
     def do_draw(self, size: int, kind: str = "") -> Answer:
         """A new pool of secrets; with a kind, of another distribution than the timed one."""
-        self.kind = kind
         self.pool.draw(size, kind)
-        for paired in self.paired:
-            paired.new_drawing()
+        self.check.new_drawing(kind)
         for name in self.pool.static:  # before a side prepares anything from it
             self.columns[name][0].copy_(self.pool.static[name])
         return {}, ()
@@ -309,50 +212,12 @@ class Oracle:
     def do_judge(self, side: str, picks: List[int], outputs: List[List[Any]]) -> Answer:
         """Check every output of a batch that lies in the snapshot, and that the inputs are what they were."""
         fault = self.kind_fault(places_of(outputs))
-        tallies = self.tallies.setdefault(side, [Tally() for _ in self.seen.kinds])
         if fault is None:
-            fault = self._check_round(side, picks) if self.kind else self._check_timed(side, picks, tallies)
+            fault = self.check.fault_of(side, picks, self.snapshot, [self.pool.expected[pick] for pick in picks])
             changed = self._changed_input()
             if changed:
                 fault = "changed_input", "it changed its input %s" % changed
-        tally = Tally.joined(tallies)
-        return {"fault": fault, "tally": {**asdict(tally), "rms_ulps": tally.rms_ulps, "rounds": self.rounds.get(side, {})}}, ()
-
-    def _check_timed(self, side: str, picks: List[int], tallies: List[Tally]) -> Optional[Tuple[str, str]]:
-        """The first fault of a batch's values."""
-        first = None
-        for at, (tally, paired, tolerance) in enumerate(zip(tallies, self.paired, self.tolerances)):
-            rows = self._statistics(at, picks)
-            tally.add(rows)
-            paired.add(side, picks, rows)
-            fault = error_fault(tally, tally, tolerance)
-            if fault is None and side != BASELINE:
-                fault = error_fault(*paired.of(side), tolerance)
-            first = first or self._of_output(at, fault)
-        return first
-
-    def _check_round(self, side: str, picks: List[int]) -> Optional[Tuple[str, str]]:
-        """A round of correctness on another distribution: by element alone, for precision is measured on the timed one."""
-        counts = self.rounds.setdefault(side, {})
-        counts[self.kind] = counts.get(self.kind, 0) + len(picks) * len(self.seen.kinds)
-        for at, tolerance in enumerate(self.tolerances):
-            tally = Tally()
-            tally.add(self._statistics(at, picks))
-            fault = self._of_output(at, error_fault(tally, tally, tolerance))
-            if fault:
-                return fault[0], "on inputs of the kind %r: %s" % (self.kind, fault[1])
-        return None
-
-    def _statistics(self, at: int, picks: List[int]) -> List[List[float]]:
-        """compare.STATISTICS of one output of each call of a batch."""
-        return self.check([self.snapshot[call][at] for call in range(len(picks))],
-                          [self.pool.expected[pick][at] for pick in picks], self.tolerances[at]).tolist()
-
-    def _of_output(self, at: int, fault: Optional[Tuple[str, str]]) -> Optional[Tuple[str, str]]:
-        """A fault that says which of several outputs has it."""
-        if fault is None or len(self.seen.kinds) == 1:
-            return fault
-        return fault[0], "%s: %s" % (self.seen.kinds[at].name, fault[1])
+        return {"fault": fault, "tally": self.check.told(side)}, ()
 
     def kind_fault(self, where: List[protocol.OutputAt]) -> Optional[Tuple[str, str]]:
         """The rule that the outputs of a batch break by their kind or place."""
@@ -384,7 +249,7 @@ class Oracle:
         picks = list(range(pick_count))
         self.fill(picks, picks)
         for at in range(len(self.seen.kinds)):
-            self._statistics(at, picks[:2])
+            self.check.statistics(at, self.snapshot, [self.pool.expected[pick] for pick in picks[:2]])
         self.compare_inputs(picks[:1], picks[:1])
         self._changed_input()
         return {}, ()
@@ -430,63 +295,6 @@ def places_of(outputs: List[List[Any]]) -> List[protocol.OutputAt]:
     return [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]
 
 
-def check_all(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
-    """compare.STATISTICS of several outputs, a row each."""
-    return torch.stack([statistics(output, right, tolerance) for output, right in zip(outputs, expected)])
-
-
-def pick_check(on_card: bool) -> Callable[..., torch.Tensor]:
-    """`check_all`, in one pass over each output where there is a card and Triton; the two agree (tests/gpu)."""
-    if not on_card:
-        return check_all
-    try:
-        from hotkernel_contract.check_kernel import fits, fused_statistics
-    except ImportError:
-        return check_all
-
-    def check(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
-        fused = all(fits(output, right) for output, right in zip(outputs, expected))
-        return (fused_statistics if fused else check_all)(outputs, expected, tolerance)
-
-    return check
-
-
 def _bits(x: torch.Tensor) -> torch.Tensor:
     flat = x.reshape(-1).view(torch.uint8)
     return flat.view(torch.int64) if flat.numel() % 8 == 0 and flat.data_ptr() % 8 == 0 else flat
-
-
-def _free_host_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if hasattr(os, "sysconf") else 1 << 30
-
-
-def _hashes_of(names: set) -> Dict[str, str]:
-    """SHA-256 of every file of the user's own that loading the baseline brought in."""
-    ours = str(Path(__file__).resolve().parent)
-    libraries = [str(Path(sysconfig.get_paths()[k]).resolve()) for k in ("stdlib", "purelib", "platlib")]
-    found = {}
-    for name in names:
-        path = getattr(sys.modules.get(name), "__file__", None)
-        if path and path.endswith(".py"):
-            resolved = str(Path(path).resolve())
-            if not resolved.startswith((ours, *libraries)) and "site-packages" not in resolved:
-                found[resolved] = hashlib.sha256(Path(resolved).read_bytes()).hexdigest()
-    return found
-
-
-def _hashes_of_files(target: Target) -> Dict[str, str]:
-    """SHA-256 of the files that inputs come from."""
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in target.files}
-
-
-def _versions() -> Dict[str, Optional[str]]:
-    try:
-        import triton
-
-        triton_version = triton.__version__
-    except ImportError:
-        triton_version = None
-    return {"python": "%d.%d.%d" % sys.version_info[:3], "torch": torch.__version__, "triton": triton_version,
-            "cuda": torch.version.cuda}
-
-

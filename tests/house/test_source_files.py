@@ -17,10 +17,6 @@ MODULES = sorted(SOURCES.rglob("*.py"))
 TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py")
                if not {"fixtures", "cheats", "honest"} & set(path.relative_to(ROOT).parts))
 
-# Files over 300 lines, with the reason that they are one.
-LONG_FILES = {
-    "hotkernel_contract/oracle.py": "a process of its own: all questions that it answers, on a state that no one else may hold",
-}
 # Functions over 40 lines, with the reason that they are one.
 LONG_FUNCTIONS = {
     "hotkernel/tools/targets.py:new_target": "its arguments with their help are thirty lines: both doors read them there",
@@ -77,11 +73,10 @@ def test_no_two_modules_say_the_same_of_themselves():
 # Size -----------------------------------------------------------------------------------------------------------------
 
 
-def test_no_module_is_longer_than_300_lines_without_a_reason():
+def test_no_module_is_longer_than_300_lines():
     long = {name_of(file) for file in MODULES if len(file.read_text(encoding="utf-8").splitlines()) > LINES}
 
-    assert long - set(LONG_FILES) == set()
-    assert set(LONG_FILES) - long == set(), "an exception that is none any more"
+    assert long == set()
 
 
 def test_no_function_is_longer_than_40_lines_without_a_reason():

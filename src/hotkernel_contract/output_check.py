@@ -1,0 +1,102 @@
+"""Holds outputs against the expected values, batch after batch: each side's faults and errors so far; moves no memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, statistics
+from hotkernel_contract.paired import BASELINE, PairedErrors
+
+Outputs = Sequence[Sequence[torch.Tensor]]  # of each call of a batch, and maybe of more; one an output
+Right = Sequence[Sequence[Expected]]  # of each call of the batch
+
+
+class OutputCheck:
+    """What every side's outputs looked like so far; `names` are the outputs', in order."""
+
+    def __init__(self, names: Sequence[str], tolerances: Sequence[Tolerance], on_card: bool) -> None:
+        self.names, self.tolerances = tuple(names), tuple(tolerances)
+        self.tallies: Dict[str, List[Tally]] = {}  # of each side, one an output
+        self.paired = [PairedErrors() for _ in self.names]
+        self.rounds: Dict[str, Dict[str, int]] = {}  # outputs checked of each side, by the kind of round
+        self.kind = ""  # of the last drawing: empty for what is timed
+        self.check = pick_check(on_card)
+
+    def new_drawing(self, kind: str) -> None:
+        """What comes now is of new inputs; with a kind, of another distribution than the timed one."""
+        self.kind = kind
+        for paired in self.paired:
+            paired.new_drawing()
+
+    def fault_of(self, side: str, picks: List[int], outputs: Outputs, expected: Right) -> Optional[Tuple[str, str]]:
+        """The first fault of a batch's values, or None; they count from now on."""
+        if self.kind:
+            return self._of_round(side, outputs, expected)
+        return self._of_timed(side, picks, outputs, expected)
+
+    def told(self, side: str) -> Dict[str, Any]:
+        """One side's errors so far, its outputs as one."""
+        tally = Tally.joined(self._tallies_of(side))
+        return {**asdict(tally), "rms_ulps": tally.rms_ulps, "rounds": self.rounds.get(side, {})}
+
+    def statistics(self, at: int, outputs: Outputs, expected: Right) -> List[List[float]]:
+        """compare.STATISTICS of one output of each call of a batch."""
+        found = self.check([call[at] for call in outputs[:len(expected)]], [right[at] for right in expected], self.tolerances[at])
+        return found.tolist()  # type: ignore[no-any-return]
+
+    def _tallies_of(self, side: str) -> List[Tally]:
+        return self.tallies.setdefault(side, [Tally() for _ in self.names])
+
+    def _of_timed(self, side: str, picks: List[int], outputs: Outputs, expected: Right) -> Optional[Tuple[str, str]]:
+        first = None
+        for at, (tally, paired, tolerance) in enumerate(zip(self._tallies_of(side), self.paired, self.tolerances)):
+            rows = self.statistics(at, outputs, expected)
+            tally.add(rows)
+            paired.add(side, picks, rows)
+            fault = error_fault(tally, tally, tolerance)
+            if fault is None and side != BASELINE:
+                fault = error_fault(*paired.of(side), tolerance)
+            first = first or self._of_output(at, fault)
+        return first
+
+    def _of_round(self, side: str, outputs: Outputs, expected: Right) -> Optional[Tuple[str, str]]:
+        """A round of correctness on another distribution: by element alone, for precision is measured on the timed one."""
+        counts = self.rounds.setdefault(side, {})
+        counts[self.kind] = counts.get(self.kind, 0) + len(expected) * len(self.names)
+        for at, tolerance in enumerate(self.tolerances):
+            tally = Tally()
+            tally.add(self.statistics(at, outputs, expected))
+            fault = self._of_output(at, error_fault(tally, tally, tolerance))
+            if fault:
+                return fault[0], "on inputs of the kind %r: %s" % (self.kind, fault[1])
+        return None
+
+    def _of_output(self, at: int, fault: Optional[Tuple[str, str]]) -> Optional[Tuple[str, str]]:
+        """A fault that says which of several outputs has it."""
+        if fault is None or len(self.names) == 1:
+            return fault
+        return fault[0], "%s: %s" % (self.names[at], fault[1])
+
+
+def check_all(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
+    """compare.STATISTICS of several outputs, a row each."""
+    return torch.stack([statistics(output, right, tolerance) for output, right in zip(outputs, expected)])
+
+
+def pick_check(on_card: bool) -> Callable[..., torch.Tensor]:
+    """`check_all`, in one pass over each output where there is a card and Triton; the two agree (tests/gpu)."""
+    if not on_card:
+        return check_all
+    try:
+        from hotkernel_contract.check_kernel import fits, fused_statistics
+    except ImportError:
+        return check_all
+
+    def check(outputs: List[torch.Tensor], expected: List[Expected], tolerance: Tolerance) -> torch.Tensor:
+        fused = all(fits(output, right) for output, right in zip(outputs, expected))
+        return (fused_statistics if fused else check_all)(outputs, expected, tolerance)
+
+    return check
