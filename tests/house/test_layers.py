@@ -19,7 +19,6 @@ ROOMS = {"harness", "judge", "profilers", "machine", "plots", "records", "scaffo
 # What a part of src/hotkernel may import of src/hotkernel, itself left out. Imports point down this table.
 MAY_IMPORT = {
     # doors: translate, decide nothing
-    "__main__": {"cli"},
     "cli": {"arguments", "completion", "exit_status", "install", "machine", "mcp_server", "progress", "render", "session",
             "tool", "tools", *NOUNS},
     "__main__": {"cli"},
