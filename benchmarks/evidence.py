@@ -3,7 +3,7 @@
     python benchmarks/evidence.py --out DIR [--nsys-libs FOLDER] [--reports FOLDER] [--limit-s 140] [--only STEP …]
 
 On a card. Of examples/01 to 03: verify, torch_trace, ncu (full, with its sources, of both sides; of the first basic, too),
-nsys, disasm, explain and the difference from the baseline's report; of two planted kernels (one that spills, one with a
+nsys, disasm, explain, and the difference from the baseline's report; of two planted kernels (one that spills, one with a
 matrix product): ncu and disasm. FOLDER of --nsys-libs holds libdw.so.1 and libelf.so.1, as from Debian's libdw1 and libelf1
 unpacked, where nsys's importer misses them. A step that --limit-s leaves no time for is named, not run.
 
@@ -113,8 +113,9 @@ class Run:
 
     def cleaned(self, text: str) -> str:
         """`text` without paths of this machine and without the card's own numbers."""
-        for path, word in ((self.work, "WORK"), (self.out, "OUT"), (ROOT, "REPOSITORY"), (Path.home(), "HOME")):
-            text = text.replace(str(path), word) if path != Path("/") else text
+        for path, word in ((self.work, "WORK"), (self.out, "OUT"), (ROOT, "REPOSITORY"), (Path.home(), "HOME"),
+                           (tempfile.gettempdir(), "TMP")):
+            text = text.replace(str(path), word) if str(path) != "/" else text
         return re.sub(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+", r"\1-...", text)
 
     def write(self) -> None:
@@ -176,6 +177,8 @@ def everything(run: Run) -> None:
         nsys(run, name)
     for name in EXAMPLES:
         explained(run, name)
+    for name in EXAMPLES:
+        differing(run, name)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -218,12 +221,18 @@ def judged(run: Run, name: str) -> None:
 
 
 def explained(run: Run, name: str) -> None:
-    """The candidate's full report, its hottest lines, and what changed from the baseline's."""
+    """The candidate's full report: its kernels and its hottest lines."""
+    if after := run.reports.get((name, "ncu_full")):
+        run.step(name, "explain", lambda: disassembly.explain(run.session, after))
+        run.step(name, "top_kernels", lambda: kernels.top_kernels(run.session, after))
+
+
+def differing(run: Run, name: str) -> None:
+    """What changed from the baseline's full report to the candidate's."""
     before = profiled(run, name, "baseline_full", f"{name}_baseline.py", "full")
     after = run.reports.get((name, "ncu_full"))
-    if after:
-        run.step(name, "explain", lambda: disassembly.explain(run.session, after, against=before or ""))
-        run.step(name, "top_kernels", lambda: kernels.top_kernels(run.session, after))
+    if before and after:
+        run.step(name, "difference", lambda: disassembly.explain(run.session, after, against=before))
 
 
 def planted(run: Run) -> None:

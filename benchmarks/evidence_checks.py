@@ -186,7 +186,7 @@ def _explained(name: str, said: Answers) -> Iterator[Check]:
     if "ncu" in said and ncu and full:
         yield Check(name, f"the full report's duration is within {NCU_SHARE:.0%} of the basic one's",
                     abs(full / ncu - 1) <= NCU_SHARE, f"{full:.2f} and {ncu:.2f} us")
-    changed = explained["difference"]
+    changed = (said.get("difference") or explained)["difference"]
     yield Check(name, "the difference from the baseline's report is told in a sentence",
                 bool(changed["why"]) if changed else None, changed["why"] if changed else "")
 

@@ -160,7 +160,7 @@ def test_a_run_writes_its_page_and_every_answer_without_paths_of_the_machine(tmp
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "ncu").write_text(REPLAY.format(report=report), encoding="utf-8")
     (tmp_path / "bin" / "ncu").chmod(0o755)
-    of_rmsnorm = ("ncu", "ncu_full", "limits", "baseline_full", "explain", "top_kernels")
+    of_rmsnorm = ("ncu", "ncu_full", "limits", "baseline_full", "explain", "top_kernels", "difference")
     steps = ["gpu_info", *(f"rmsnorm.{step}" for step in of_rmsnorm)]
 
     done = subprocess.run(
