@@ -147,6 +147,18 @@ def test_what_fails_to_become_a_target_leaves_nothing(bench: Bench) -> None:
     assert not (bench.session.root / "noise").exists()
 
 
+def test_a_function_that_rounds_often_gets_the_tolerance_that_its_own_rounding_needs(bench: Bench) -> None:
+    stand_ins.write(bench.session.root / "rounding.py", "import torch\nclass Shift(torch.nn.Module):\n"
+                    "    def forward(self, x):\n        return (x + 12) - 12\n"
+                    "shift, x = Shift(), torch.randn(64, 256).bfloat16()\ndef step():\n    return shift(x)\n")
+    made = capture(bench.session, "rounding.py", step="step", pick="Shift", out_dir="rounding").target
+    assert made is not None
+
+    (said,) = [note for note in made.left_out if "fails its own check" in note]
+    assert said.startswith("mixture=normal, atol=0.")
+    assert "atol=0." in Path(made.new_target.files["baseline"]).read_text(encoding="utf-8")
+
+
 def test_a_step_that_is_not_there_is_said_with_those_that_are(bench: Bench) -> None:
     with pytest.raises(ToolError, match=r"defines no function 'walk'.*step"):
         bench.run(step="walk")

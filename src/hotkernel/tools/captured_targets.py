@@ -21,7 +21,8 @@ from hotkernel.tools.targets import new_target
 from hotkernel.tools.user_scripts import Asked
 
 SCHEMA = 1
-OWN_CHECK = "fails its own check"  # the contract's words: the inputs' mixture, or a long sum, is too much for it
+OWN_CHECK = "fails its own check"  # the contract's words: the inputs' mixture, a long sum or many roundings are too much
+PROPOSED = re.compile(r"; give atol=(\S+), a better reference")  # the contract's, from the baseline's own largest error
 
 
 def row_of(run: CaptureRun, pick: str) -> CaptureRow:
@@ -105,23 +106,34 @@ def _unseen(row: CaptureRow, seen: Mapping[str, Any], steps: int) -> list[str]:
 
 def _tried(session: Session, asked: Asked, row: CaptureRow, choice: captured.Choice, name: str, files: Mapping[str, Path],
            out_dir: str) -> tuple[NewTarget, list[str]]:
-    """new_target's answer; with gentler inputs where the function cannot bear the mixture's extreme rows."""
+    """new_target's answer; where the function fails its own check, with gentler inputs, then with what its rounding needs."""
     given = captured.arguments(choice, files["tensors"])
     what = "module" if row.kind == MODULE else name
-    attempts: list[tuple[str, list[str]]] = [("full", []), ("normal", [])]
+    attempts: list[dict[str, Any]] = [{}, {"mixture": "normal"}]
     if any(word in given["dtype"] for word in ("32", "64")):
-        attempts.append(("normal", [f"reduction={captured.reduction_of(choice.first)}"]))
-    for mixture, more in attempts:
+        more = [*given["more"], f"reduction={captured.reduction_of(choice.first)}"]
+        attempts.append({"mixture": "normal", "more": more})
+    for at, attempt in enumerate(attempts):
         try:
             made = new_target(session, name, f"{files['call']}:{what}", out_dir=out_dir, cwd=asked.cwd, timeout=asked.timeout_s,
-                              mixture=mixture, **{**given, "more": [*given["more"], *more]})
+                              **{**given, **attempt})
         except ToolError as error:
-            if OWN_CHECK in error.message and (mixture, more) != attempts[-1]:
+            needs = PROPOSED.search(error.message)
+            if needs and at + 1 == len(attempts) and "atol" not in attempt:
+                attempts.append({**attempt, "atol": float(needs[1])})
+            if OWN_CHECK in error.message and at + 1 < len(attempts):
                 continue
             raise ToolError(f"no target can be made of {row.name}: {error.message}", fix=error.fix, detail=error.detail) from None
-        said = [f"mixture=normal{', ' + more[0] if more else ''}: with sharper inputs it fails its own check"]
-        return made, [*choice.first["notes"], *(said if mixture != "full" else []), *_warned(choice.first)]
+        return made, [*choice.first["notes"], *_needed(given, attempt), *_warned(choice.first)]
     raise AssertionError("the last attempt answers or raises")
+
+
+def _needed(given: Mapping[str, Any], attempt: Mapping[str, Any]) -> list[str]:
+    """What the target was given beyond what was captured, and why."""
+    settings = {name: value for name, value in attempt.items() if name != "more"}
+    words = [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()]
+    words += [item for item in attempt.get("more", ()) if item not in given["more"]]
+    return [f"{', '.join(words)}: without, it fails its own check"] if words else []
 
 
 def _warned(call: Mapping[str, Any]) -> list[str]:
