@@ -331,7 +331,7 @@ def _write(options: argparse.Namespace, rows: Sequence[Row], out: Path) -> None:
 def _gpu() -> str | None:
     from hotkernel.machine import driver
 
-    found = driver.list_gpus().gpus
+    found = driver.visible(driver.list_gpus().gpus, os.environ)
     return f"{found[0].name}, driver {found[0].driver}" if found else None
 
 

@@ -8,7 +8,8 @@ kernel launched twice against once), `slopes` (n2 against 2·n2, and slots with 
 cold-started workers), `speed` (seconds of a verify, cold and warm, by phase), `original` (0.1.1's verify as its users run
 it). DIR/judge.json is written anew after every verify and holds every number, of which card and which sources (`runs`);
 a run into the same DIR goes on where the last one ended. DIR/judge.md holds the tables. The state folder is
-one of the run's own, so no verify here continues another's test.
+one of the run's own, so no verify here continues another's test. On several cards, a run on each (CUDA_VISIBLE_DEVICES) into
+a DIR of its own; then `judge.py --out ALL --join DIR …` puts their rows together.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,9 @@ class Bench:
         self.found: dict[str, Any] = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else {
             "made_by": "benchmarks/judge.py", "runs": [], "parts": {}}
         self.run = len(self.found["runs"])
-        self.found["runs"].append({"when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "gpu": _gpu(),
-                                   "code_sha256": _code(), "parts": options.parts})
+        if options.parts:
+            self.found["runs"].append({"when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "gpu": _gpu(),
+                                       "code_sha256": _code(), "parts": options.parts})
         self.environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
                             "HOTKERNEL_STATE_DIR": str(self.state)}
         self.session = Session(root=work, environment=self.environment, nursery=Nursery(is_served=True))
@@ -113,6 +115,16 @@ class Bench:
         """Keep something that is no verify."""
         self.found["parts"].setdefault(part, []).append({**row, "run": self.run})
         print(f"{part:9s} {json.dumps(row)[:200]}", flush=True)
+        self.write()
+
+    def join(self, others: Sequence[Path]) -> None:
+        """Add what runs into other folders found."""
+        for other in others:
+            found = json.loads((other / "judge.json").read_text(encoding="utf-8"))
+            before = len(self.found["runs"])
+            self.found["runs"] += found["runs"]
+            for part, rows in found["parts"].items():
+                self.found["parts"].setdefault(part, []).extend({**row, "run": row["run"] + before} for row in rows)
         self.write()
 
     def write(self) -> None:
@@ -399,12 +411,13 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 def main() -> int:
     """Run the parts that were named, in that order."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("parts", nargs="+", choices=sorted(PARTS))
+    parser.add_argument("parts", nargs="*", choices=[[], *sorted(PARTS)])  # argparse looks for none among the choices, too
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--aa", type=int, default=100)
     parser.add_argument("--planted", type=int, default=40)
     parser.add_argument("--percents", type=int, nargs="+", default=list(PLANTED_ROWS))
     parser.add_argument("--original", type=Path, help="a wheel of hotkernel 0.1.1")
+    parser.add_argument("--join", type=Path, nargs="+", default=[], help="folders of other runs")
     parser.add_argument("--limit-s", type=float, default=86_400.0, help="no verify of `aa` or `planted` begins after so long")
     options = parser.parse_args()
     options.out = options.out.resolve()
@@ -412,6 +425,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as folder:
         bench = Bench(options, Path(folder))
         try:
+            bench.join(options.join)
             for part in options.parts:
                 PARTS[part](bench)
                 bench.note("parts_done", {"label": part, "at_s": round(time.monotonic() - bench.began, 1)})
@@ -435,7 +449,7 @@ def _code() -> str:
 def _gpu() -> str | None:
     from hotkernel.machine import driver
 
-    found = driver.list_gpus().gpus
+    found = driver.visible(driver.list_gpus().gpus, os.environ)
     return f"{found[0].name}, {found[0].uuid}, driver {found[0].driver}" if found else None
 
 

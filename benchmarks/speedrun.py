@@ -7,7 +7,8 @@ beside the best so far), `profile` (ncu on the baseline and the best: what chang
 with its hypothesis), `confirm` (three independent repeats of the best), `compiled` (the best against torch.compile). What DIR
 holds already is not done again, so that a run may be stopped and continued, and an attempt added later is the only one run.
 An attempt is a file whose docstring is its hypothesis and which defines `candidate`. DIR holds results/, LEADERBOARD.md,
-SPEEDRUN.md (what the loop cost), speedrun.json (the journal) and state/.
+SPEEDRUN.md (what the loop cost), journal/ (a file a target) and state/. Runs on several cards may share DIR, each with targets
+of its own.
 """
 
 from __future__ import annotations
@@ -68,15 +69,20 @@ class Speedrun:
         environment = {**os.environ, "HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable,
                        "HOTKERNEL_STATE_DIR": str(self.out / "state")}
         self.session = Session(root=self.out, environment=environment)
-        self.file = self.out / "speedrun.json"
-        self.journal: dict[str, Any] = {"made_by": "benchmarks/speedrun.py", "calibrate": None, "targets": {}}
-        if self.file.is_file():
-            self.journal = json.loads(self.file.read_text(encoding="utf-8"))
+        self.journal = self.out / "journal"
 
-    def keep(self) -> None:
-        """The journal and its table, whole."""
-        write_whole(self.file, json.dumps(self.journal, indent=1) + "\n")
-        write_whole(self.out / "SPEEDRUN.md", "\n".join(speedrun_table.table(self.journal, store.read(self.out).records)) + "\n")
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """What is known of each target, in their order, whoever ran it."""
+        read = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in self.journal.glob("*.json")}
+        return {name: read[name] for name in sorted(read, key=place)}
+
+    def keep(self, name: str, row: dict[str, Any]) -> None:
+        """One target's journal, and the table of all."""
+        write_whole(self.journal / f"{name}.json", json.dumps(row, indent=1) + "\n")
+        self.write_table()
+
+    def write_table(self) -> None:
+        write_whole(self.out / "SPEEDRUN.md", "\n".join(speedrun_table.table(self.rows(), store.read(self.out).records)) + "\n")
 
     def check_time(self) -> None:
         if time.monotonic() - self.began > self.options.limit_s:
@@ -93,9 +99,7 @@ class Speedrun:
             said: dict[str, Any] = {"gpu": found.gpu, "highest_gbps": found.highest_gbps, "reason": found.reason}
         except ToolError as error:
             said = {"error": error.message}
-        self.journal["calibrate"] = {**said, "seconds": round(time.monotonic() - began, 1)}
-        self.keep()
-        say("calibrate", json.dumps(self.journal["calibrate"]))
+        say("calibrate", f"{time.monotonic() - began:.1f} s  {json.dumps(said)}")
 
 
 class Target:
@@ -104,7 +108,7 @@ class Target:
     def __init__(self, run: Speedrun, source: Path) -> None:
         self.run, self.source, self.name = run, source, source.name
         self.folder = run.out / "targets" / self.name  # apart from the attempts: compile caches go by what a folder holds
-        self.row: dict[str, Any] = run.journal["targets"].setdefault(self.name, {"attempts": []})
+        self.row: dict[str, Any] = run.rows().get(self.name) or {"attempts": []}
         self.folder.mkdir(parents=True, exist_ok=True)
         for file in sorted(source.glob("*.py")):
             shutil.copyfile(file, self.folder / file.name)
@@ -156,7 +160,7 @@ class Target:
             row["reason"] = f"{error.message} {error.detail[-600:]}"
         row["seconds"] = round(time.monotonic() - began, 2)
         self.row["attempts"].append(row)
-        self.run.keep()
+        self.run.keep(self.name, self.row)
         share = f"{row['ceiling_share_pct']:.1f} % of the ceiling" if row["ceiling_share_pct"] else ""
         say(f"{self.name}/{file.stem}", f"{row['verdict'] or 'error'} {row['speedup'] or ''} {share} "
                                         f"{'KEPT' if row['kept'] else ''} {row['seconds']} s  {row['reason'][:160]}")
@@ -190,7 +194,7 @@ class Target:
         except ToolError as error:
             found["error"] = f"{error.message} {error.detail[-300:]}"
         self.row["profile"] = {**found, "seconds": self._spent("profile", began)}
-        self.run.keep()
+        self.run.keep(self.name, self.row)
         said = found["why"]["why"] if found["why"] else found.get("error", "no difference")
         say(f"{self.name} profile", f"{self.row['profile']['seconds']} s  {said[:300]}")
 
@@ -208,7 +212,7 @@ class Target:
             why = found.get("why") if row is self.best and found.get("of") == row["sha256"] else None
             kept = record(self.run.session, self.name, row["id"], note=row["note"], who=self.run.options.who, why=why)
             row["recorded"] = kept.log
-            self.run.keep()
+            self.run.keep(self.name, self.row)
 
     def confirm(self) -> None:
         """Independent repeats of the best, kept with its record."""
@@ -226,7 +230,7 @@ class Target:
             have = found.confirmations
             self.row["confirm"] = {"of": best["id"], "times": have, "confirmed": found.confirmed,
                                    "seconds": self._spent("confirm", began)}
-            self.run.keep()
+            self.run.keep(self.name, self.row)
             say(f"{self.name} confirm", f"{found.confirmed} of {have}")
 
     def compiled(self) -> None:
@@ -247,7 +251,7 @@ class Target:
         except ToolError as error:
             row |= {"verdict": None, "speedup": None, "reason": f"{error.message} {error.detail[-600:]}"}
         self.row["compiled"] = {**row, "seconds": self._spent("compiled", began)}
-        self.run.keep()
+        self.run.keep(self.name, self.row)
         against = f"against {row.get('baseline')}"
         say(f"{self.name} compiled", f"{row['verdict']} {row['speedup'] or ''} {against}  {row['reason']}"[:200])
 
@@ -263,6 +267,11 @@ def digest(file: Path) -> str:
 def hypothesis(file: Path) -> str:
     """An attempt's docstring in one line."""
     return " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or file.stem).split())
+
+
+def place(name: str) -> tuple[int, str]:
+    """Where a target stands among the others."""
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
 def say(what: str, text: str) -> None:
@@ -281,8 +290,7 @@ def main() -> int:
     parser.add_argument("--ncu-set", default="", help="ncu's set; full has the stalls, and takes several times as long")
     parser.add_argument("--targets", type=Path, default=ROOT / "speedrun")
     options = parser.parse_args()
-    there = sorted((each for each in options.targets.iterdir() if (each / "attempts").is_dir()),
-                   key=lambda each: (ORDER.index(each.name) if each.name in ORDER else len(ORDER), each.name))
+    there = sorted((each.parent for each in options.targets.glob("*/attempts")), key=lambda each: place(each.name))
     wanted: dict[str, list[str]] = {}
     for each in options.only:
         name, _, attempt = each.partition("/")
@@ -303,9 +311,9 @@ def main() -> int:
     except Late:
         say("stopped", f"{options.limit_s:.0f} s are over; run again to go on")
     finally:
-        run.keep()
+        run.write_table()
         run.session.nursery.close()
-    tried = [each for row in run.journal["targets"].values() for each in row["attempts"]]
+    tried = [each for row in run.rows().values() for each in row["attempts"]]
     pending = sum(bool(each["id"]) and not each["recorded"] for each in tried)
     if pending:
         say("not recorded yet", f"{pending} verified attempts: run again, or with --parts record")

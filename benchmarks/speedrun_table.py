@@ -11,17 +11,15 @@ from hotkernel.schema.record import Logged
 COSTS = ("profile", "confirm", "compiled")  # beside the attempts
 
 
-def table(journal: dict[str, Any], records: tuple[Logged, ...]) -> Iterator[str]:
-    """The table, line by line, from the journal of benchmarks/speedrun.py and the records it made."""
+def table(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...]) -> Iterator[str]:
+    """The table, line by line, from the journals of benchmarks/speedrun.py and the records it made."""
     logged = {each.record.comparison.id: each for each in records}
     yield ("| target | baseline | kept | speedup (99 %) | of the ceiling | against torch.compile | attempts: kept, other, wrong "
            "| confirmed | device s: attempts, profile, confirm, compile | what was kept |")
     yield "|---|---|---|---|---|---|---|---|---|---|"
-    for name, row in journal["targets"].items():
+    for name, row in rows.items():
         if row["attempts"]:
             yield f"| {name} | " + " | ".join(cells(row, logged)) + " |"
-    if journal["calibrate"]:
-        yield f"\nThe calibration took {journal['calibrate']['seconds']:.0f} s."
 
 
 def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:

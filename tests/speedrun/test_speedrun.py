@@ -74,8 +74,8 @@ def run(targets: Path, *more: str) -> str:
 
 
 def rows(targets: Path) -> list[dict[str, object]]:
-    journal = json.loads((targets.parent / "out" / "speedrun.json").read_text(encoding="utf-8"))
-    found: list[dict[str, object]] = journal["targets"]["twist"]["attempts"]
+    journal = json.loads((targets.parent / "out" / "journal" / "twist.json").read_text(encoding="utf-8"))
+    found: list[dict[str, object]] = journal["attempts"]
     return found
 
 
