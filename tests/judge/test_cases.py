@@ -50,6 +50,13 @@ def test_one_slower_case_forbids_faster_however_large_the_mean():
     assert join([case("a", UNKNOWN, 1.0), case("b", SLOWER, 0.9)]).kind is SLOWER
 
 
+def test_a_case_that_seems_much_slower_is_not_taken_for_no_different_because_it_is_noisy():
+    verdict = join([case("a", FASTER, 10.0), case("b", UNKNOWN, 0.5, width=0.8)])
+
+    assert (verdict.kind, verdict.rule) == (UNKNOWN, "cases_disagree")
+    assert "b (0.5 times) seems slower" in verdict.reason
+
+
 def test_a_mean_above_one_with_no_case_confirmed_is_no_gain():
     assert join([case("a", UNKNOWN, 1.2, width=0.01), case("b", UNKNOWN, 1.2, width=0.01)]).kind is UNKNOWN
 

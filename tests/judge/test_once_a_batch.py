@@ -13,8 +13,10 @@ from hotkernel.schema.verdict import Batch, Evidence, Side, VerdictKind
 BASE = 400.0
 
 
-def of_single_calls(candidate_us: float, *, once_us: float = 0.0, is_shared: bool = True, noise_us: float = 3.0) -> Evidence:
-    """Short batches of one call; each batch of the candidate takes `once_us` more, however many calls it has."""
+def of_single_calls(candidate_us: float, *, once_us: float = 0.0, is_shared: bool = True, noise_us: float = 3.0,
+                    waits_us: float = 0.0) -> Evidence:
+    """Short batches of one call; each batch of the candidate takes `once_us` more, however many calls it has, and every third
+    one `waits_us` besides."""
     rng = random.Random(4)
     made = evidence(quiet(BASE, 3), quiet(candidate_us, 3), [(BASE, candidate_us)] * 3)
     plan = replace(made.plan, n1=1, is_shared=is_shared)
@@ -23,13 +25,20 @@ def of_single_calls(candidate_us: float, *, once_us: float = 0.0, is_shared: boo
         us = BASE if batch.side is Side.BASELINE else candidate_us
         calls = 1 if batch.calls == made.plan.n1 else batch.calls
         once = once_us if batch.side is Side.CANDIDATE else 0.0
-        return replace(batch, calls=calls, span_us=60.0 + us * calls + once + rng.gauss(0, noise_us))
+        waits = waits_us if batch.side is Side.CANDIDATE and rng.random() < 1 / 3 else 0.0
+        return replace(batch, calls=calls, span_us=60.0 + us * calls + once + waits + rng.gauss(0, noise_us))
 
     return replace(made, plan=plan, batches=tuple(map(changed, made.batches)), fills=())
 
 
 def test_a_gain_that_the_first_call_of_each_batch_pays_for_is_none():
     verdict = decide(of_single_calls(BASE / 2, once_us=BASE / 2))
+
+    assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_not_in_one_call")
+
+
+def test_a_candidate_that_makes_its_single_calls_noisy_hides_no_shortage():
+    verdict = decide(of_single_calls(BASE / 2, once_us=0.3 * BASE, waits_us=BASE / 4))
 
     assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_not_in_one_call")
 

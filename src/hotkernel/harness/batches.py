@@ -123,12 +123,14 @@ class HostBatches:
         count = len(order) * self.checks.returned
         done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(count))]
         ended = time.perf_counter_ns()
-        used_us = tree.used_us(mine) - used_us
+        used_us, wall_us = tree.used_us(mine) - used_us, (time.perf_counter_ns() - started) / 1e3
         still = worker.stand_still()
         waited_us = tree.waited_us(worker.pid) - waited_us
         if done[0].number != count:
             raise worker.fault("out_of_protocol", "it answered another number of outputs than was asked for")
-        self._check_cores(worker, used_us + tree.used_us(set(worker.standing or ()) - set(mine)), (ended - started) / 1e3)
+        if begun := set(worker.standing or ()) - set(mine):
+            used_us, wall_us = used_us + tree.used_us(begun), (time.perf_counter_ns() - started) / 1e3
+        self._check_cores(worker, used_us, wall_us)
         read = self._read(worker, protocol.unpack_numbers(done), picks, order)
         worker.check_stood()
         worker.go_on()
@@ -152,11 +154,11 @@ class HostBatches:
         except TimeoutError:
             raise worker.fault("timeout", "its outputs cannot be read in time") from None
 
-    def _check_cores(self, worker: WorkerLink, used_us: float, span_us: float) -> None:
-        """Raise SideFault when a side ran on more cores than both sides were given; over all its batches so far."""
-        worker.used_us += used_us
-        worker.span_us += span_us
-        if self.cores and worker.used_us > self.cores * worker.span_us * (1 + CORES_PART) + CORES_US:
+    def _check_cores(self, worker: WorkerLink, used_us: float, wall_us: float) -> None:
+        """Raise SideFault when a side ran on more cores than both sides were given: what is over is added up, batch by batch,
+        and no idleness in one pays for another's. Both times are read together, so that what is over cannot be."""
+        worker.over_us += max(0.0, used_us - self.cores * wall_us * (1 + CORES_PART))
+        if self.cores and worker.over_us > CORES_US:
             raise worker.fault("more_cores", f"it ran on more than the {self.cores} cores that each side was given")
 
     def _kind_or_raise(self, worker: WorkerLink, outputs: list[protocol.OutputAt], picks: list[int],

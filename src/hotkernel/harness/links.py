@@ -98,7 +98,7 @@ class WorkerLink:
         self.until = math.inf  # of time.monotonic: no wait for it is longer
         self.segments: dict[int, tuple[int, str]] = {}
         self.standing: list[int] | None = None  # its processes while it stands still
-        self.used_us = self.span_us = 0.0  # of cores, in all its batches on the CPU, and how long they took
+        self.over_us = 0.0  # of cores, beyond what those that it was given can give, in all its batches on the CPU
         self.stopped_us = 0.0  # what they had had of the cores when they stopped
         self.setup_s: float | None = None  # what its own `setup` took, where it has one
 

@@ -107,7 +107,7 @@ class Trial:
                 self._measure_fills(self.batches)
         self.values = Values(self.setting, self.fork, self.oracle, self.batches, self.plan, target["baseline_us"],
                              self.slots, self.moment, self.phases, self.rounds, self.limited,
-                             (self._pool_size() - self.slots, self.slots))
+                             self._pool_size())
         return self.plan
 
     def _allocate(self, slots: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import random
 import time
@@ -72,7 +73,7 @@ class Values:
     phases: Phases
     rounds: list[str]  # kinds of other inputs on which outputs are yet to be checked, untimed
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
-    drawn: tuple[int, int]  # calls of the two batches that the pool was drawn for
+    drawn: int  # entries that the pool holds
     chance: random.Random = field(default_factory=random.SystemRandom)
     began: float | None = None  # of time.monotonic: the first batch
     spent_s: dict[Side, float] = field(default_factory=dict)  # in each side's own batches
@@ -82,12 +83,10 @@ class Values:
         with self.phases.of("warm-up"):
             self._warm(pair, list(pair.workers))
         order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
-        if self.chance.random() < 0.5:  # either way the candidate is beside the baseline, which takes its inputs after it
-            order.reverse()
         round_at = self.chance.randrange(self.plan.values_per_pair // 2 or 1)  # no side knows which batches are not timed
         with self.phases.of("values"):
             return self._repeated(self.plan.values_per_pair, lambda value: self._value(
-                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at),
+                pair, value, order, is_after_rounds=value == round_at),
                 lambda value, batches: self._is_enough(pair, value, batches))
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
@@ -95,7 +94,8 @@ class Values:
         with self.phases.of("alone"):
             self._warm(pair, [Side.BASELINE])
             alone = replace(pair, stage=Stage.ALONE)
-            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
+            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(
+                alone, Side.BASELINE, value, draw_calls(self.plan, self.chance)))
 
     def _is_enough(self, pair: PairOfWorkers, value: int, batches: Sequence[Batch]) -> bool:
         """Whether a pair needs no more than the values before this one: half of them, or one that says far slower."""
@@ -117,25 +117,38 @@ class Values:
         return batches
 
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
-        """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
+        """One value of each side; ahead of one of a pair's, the pair's rounds of correctness.
+
+        The candidate comes right before the baseline in each: all that it answers is answered by the baseline too, or it
+        would be less precise where nobody compares.
+        """
         if is_after_rounds and self.rounds:
             for kind in [self.rounds.pop() for _ in self.rounds[:ROUNDS_A_PAIR]]:
                 self._round(pair, kind)
-            if order[0] is Side.BASELINE:  # it would take what is drawn: the round's
-                self._draw(draw_calls(self.plan, self.chance))
-        batches = [batch for side in order for batch in self._turn(pair, side, value)]
+        batches = [batch for calls in self._drawings() for side in order for batch in self._turn(pair, side, value, calls)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
                                   "where it would run beside the other side's work; it was ended"))
         return batches
 
-    def _turn(self, pair: PairOfWorkers, side: Side, value: int) -> list[Batch]:
-        """One side's two batches of a value, on inputs that no other side has seen.
+    def _drawings(self) -> list[tuple[int, ...]]:
+        """The calls of a value's two batches, by what they are drawn for: one drawing for both.
+
+        Where the calls of a batch share inputs, each batch has them drawn anew: what a side worked out of them once serves no
+        other batch, and the short one, of one call, shows it.
+        """
+        calls = draw_calls(self.plan, self.chance)
+        return [(each,) for each in self.chance.sample(calls, 2)] if self.plan.is_shared else [calls]
+
+    def _turn(self, pair: PairOfWorkers, side: Side, value: int, calls: tuple[int, ...]) -> list[Batch]:
+        """One side's batches of so many calls, in random order, on inputs that no other side has seen.
 
         The baseline, which is trusted, takes what is drawn already: what the side before it had.
         """
+        if side is not Side.BASELINE:
+            self._draw(sum(calls))
         batches = []
-        for picks in self._picks(side):
+        for picks in self._picks(calls):
             stamped = self.batch(pair.workers[side], picks)
             with self.phases.of("driver"):
                 clock, mask = self.moment()
@@ -143,22 +156,11 @@ class Values:
                                  stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
         return batches
 
-    def _picks(self, side: Side) -> Iterator[list[int]]:
-        """Entries for the two batches of a value, in random order.
-
-        Where the calls of a batch share inputs, each batch of a side has them drawn anew: what it worked out of them once
-        serves no other batch, and the short one, of one call, shows it.
-        """
-        if not self.plan.is_shared:
-            if side is not Side.BASELINE:
-                self._draw(draw_calls(self.plan, self.chance))
-            entries = self.chance.sample(range(sum(self.drawn)), sum(self.drawn))
-            yield from self.chance.sample([entries[: self.drawn[0]], entries[self.drawn[0]:]], 2)
-            return
-        for calls in self.chance.sample(draw_calls(self.plan, self.chance), 2):
-            if side is not Side.BASELINE:
-                self._draw((calls, 0))
-            yield self.known_entries(calls)
+    def _picks(self, calls: tuple[int, ...]) -> list[list[int]]:
+        """Entries of the pool for batches of so many calls; none twice where there are enough."""
+        entries = itertools.cycle(self.chance.sample(range(self.drawn), self.drawn))
+        picks = [list(itertools.islice(entries, each)) for each in calls]
+        return self.chance.sample(picks, len(picks))
 
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
         """A batch of each side on other inputs than the timed ones; raises SideFault.
@@ -181,11 +183,11 @@ class Values:
             elif wrong:
                 raise next(iter(wrong.values()))
 
-    def _draw(self, calls: tuple[int, int]) -> None:
-        """New secrets, for batches of so many calls."""
+    def _draw(self, size: int) -> None:
+        """New secrets, for so many calls."""
         with self.phases.of("draw"):
-            self.oracle.ask("draw", size=sum(calls))
-        self.drawn = calls
+            self.oracle.ask("draw", size=size)
+        self.drawn = size
 
     def batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
         """One batch of a side on these entries of the pool, in random slots; raises SideFault, CannotQueue or Unreadable."""
@@ -209,7 +211,7 @@ class Values:
 
     def known_entries(self, calls: int) -> list[int]:
         """Entries that the pool holds now, for batches that count for nothing: they may repeat, and be known to a side."""
-        return [at % sum(self.drawn) for at in range(calls)]
+        return [at % self.drawn for at in range(calls)]
 
     def _warm(self, pair: PairOfWorkers, sides: Sequence[Side]) -> None:
         """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""

@@ -11,6 +11,7 @@ from hotkernel.schema.comparison import CaseResult
 from hotkernel.schema.verdict import Verdict, VerdictKind
 
 MIXED = "cases_disagree"
+UNSETTLED = 0.95  # of a case that is not called slower: a loss as large may be hidden in noise that a candidate makes itself
 # A gain that was doubted is no figure to take a mean with.
 DOUBTS = {"baseline_disturbed", "gain_not_in_long_batches", "gain_not_in_one_call", "gain_within_copies", "voids_on_one_side"}
 
@@ -36,6 +37,10 @@ def join(cases: Sequence[CaseResult]) -> Verdict:
     said = f"{gain} in the geometric mean of {wording.count(len(cases), 'case')}"
     faster = [case for case in cases if case.verdict is VerdictKind.FASTER]
     slower = [case for case in cases if case.verdict is VerdictKind.SLOWER]
+    unsettled = [case for case in cases if case.verdict is VerdictKind.INCONCLUSIVE and (case.speedup or 1.0) < UNSETTLED]
+    if faster and not slower and unsettled:
+        reason = f"{said}, but case {_listed(unsettled)} seems slower, and is too noisy to tell"
+        return Verdict(VerdictKind.INCONCLUSIVE, reason, rule=MIXED, speedup=speedup, interval=interval)
     if slower and faster:
         reason = f"{said}, but case {_listed(slower)} is slower and {_listed(faster)} faster"
         return Verdict(VerdictKind.INCONCLUSIVE, reason, rule=MIXED, speedup=speedup, interval=interval)

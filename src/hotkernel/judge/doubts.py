@@ -40,18 +40,20 @@ def disturbance(pairs: Sequence[Pair], alpha: float) -> str | None:
 def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
     """Whether less than half of a gain is there in a batch of one call: something is worked out once for all calls of a batch.
 
-    Asked where calls share inputs that may not be prepared. One call is noisy, so the shortage must be beyond its noise.
+    Asked where calls share inputs that may not be prepared. One call is noisy, so the shortage must be beyond noise: the
+    baseline's, taken for both sides', since a side can make its own as large as it likes.
     """
     values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.is_shared else ()
     sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
-    lacking = []
+    lacking, noise = [], []
     for (side, pair, number), candidate in sides.items():
         baseline = sides.get((Side.BASELINE, pair, number))
         if side is Side.CANDIDATE and baseline and candidate.short_us is not None and baseline.short_us is not None:
             lacking.append(LONG_SHARE * (baseline.us - candidate.us) - (baseline.short_us - candidate.short_us))
-    error = samples.trimmed_error(lacking) if lacking else None
-    kept = len(lacking) - 2 * (len(lacking) // samples.TRIM_SHARE)
-    return error is not None and samples.trimmed_mean(lacking) > critical(alpha, kept - 1) * error
+            noise.append(LONG_SHARE * baseline.us - baseline.short_us)
+    error = samples.trimmed_error(noise) if noise else None
+    kept = len(noise) - 2 * (len(noise) // samples.TRIM_SHARE)
+    return error is not None and samples.trimmed_mean(lacking) > critical(alpha, kept - 1) * math.sqrt(2) * error
 
 
 def is_within_copies(evidence: Evidence, verdict: Verdict) -> bool:
