@@ -1,13 +1,18 @@
-"""Half of a pair's values are enough where all of them say the same plain thing; never on the strength of noise."""
+"""Half of a pair's values are enough where they say a plain thing; what a candidate answers, the baseline answers too."""
 
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from hotkernel.harness.values import is_plain
-from hotkernel.schema.verdict import Batch, Side, Stage
+from hotkernel.harness.batches import Stamped
+from hotkernel.harness.crew import PairOfWorkers
+from hotkernel.harness.phases import Phases
+from hotkernel.harness.plan import Wanted, make_plan
+from hotkernel.harness.values import Values, is_plain
+from hotkernel.schema.verdict import Batch, Mode, Side, Stage
 
 
 def batches(ratios: list[float], *, baseline_us: float = 100.0, calls: tuple[int, int] = (2, 10), overhead_us: float = 40.0,
@@ -45,3 +50,43 @@ def test_equal_sides_under_heavy_noise_are_hardly_ever_plain():
     plain = sum(is_plain(batches([chance.lognormvariate(0, 0.2) for _ in range(4)])) for _ in range(2_000))
 
     assert plain < 10
+
+
+class Scripted:
+    """An oracle and batches that only write down what is drawn and which side answers which entries of it."""
+
+    def __init__(self) -> None:
+        self.drawings: list[dict[Side, set[int]]] = []
+        self.sizes: list[int] = []
+        self.runs: list[tuple[Side, int]] = []
+
+    def ask(self, op: str, *, size: int, **_: object) -> dict[str, object]:
+        assert op == "draw"
+        self.drawings.append({})
+        self.sizes.append(size)
+        return {}
+
+    def sweep(self) -> int:
+        return 0
+
+    def run(self, worker: SimpleNamespace, picks: list[int], _order: list[int], _expected_us: float) -> Stamped:
+        assert max(picks) < self.sizes[-1]
+        self.drawings[-1].setdefault(worker.side, set()).update(picks)
+        self.runs.append((worker.side, len(picks)))
+        return Stamped(50.0 + 100.0 * len(picks), None, 0.0)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("sides", [[Side.BASELINE, Side.CANDIDATE], [Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT]])
+def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared):
+    scripted = Scripted()
+    plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
+    scripted.ask("draw", size=30)
+    values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
+                    Phases(), ["zeros", "large"], {}, 30)
+    values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+
+    timed = [drawing for drawing in scripted.drawings[1:] if Side.CANDIDATE in drawing]
+    assert len(timed) == plan.values_per_pair * (2 if is_shared else 1) + 2  # with two rounds
+    assert all(drawing[Side.BASELINE] == drawing[Side.CANDIDATE] for drawing in timed)
+    assert sum(side is Side.CANDIDATE for side, _ in scripted.runs) == sum(side is Side.BASELINE for side, _ in scripted.runs)

@@ -114,7 +114,10 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
              n: int | None, cwd: str, timeout: float, incumbent: str) -> Request:
     """Everything the referee needs; sources are copied here, once."""
     target = files[Side.BASELINE].stem.removesuffix("_baseline")
-    copies = {Side.CANDIDATE: sources.snapshot(files[Side.CANDIDATE], scratch / "candidate" / "source")}
+    candidate = files[Side.CANDIDATE]
+    if not candidate.samefile(files[Side.BASELINE]):  # that one runs where it lies: tensors lie beside it
+        candidate = sources.snapshot(candidate, scratch / "candidate" / "source")
+    copies = {Side.CANDIDATE: candidate}
     best, best_id = _incumbent(session, state, target, incumbent, cwd, scratch, card_names(gpu))
     if best:
         copies[Side.INCUMBENT] = best
