@@ -1,4 +1,4 @@
-"""Takes from a worker what it needs for no honest call: writing elsewhere, other processes, new rights; says what it got.
+"""Takes from a worker what it needs for no honest call: writing elsewhere, other processes and cores, new rights; says so.
 
 Irrevocable, so it comes before a line of the candidate is loaded. Linux only; the verdict does not rest on it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import List
@@ -17,6 +18,12 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, the same numbers on every architecture
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 _SCOPE_SIGNAL = 1 << 1
+
+# seccomp: of each machine the kernel's name, and the numbers of seccomp itself and of sched_setaffinity
+_MACHINES = {"x86_64": (0xC000003E, 317, 203), "aarch64": (0xC00000B7, 277, 122)}
+_SET_FILTER, _SPECULATE = 1, 1 << 2  # older kernels make a process with a filter slower unless it says so
+_LOAD, _AND, _IF_EQUAL, _RETURN = 0x20, 0x54, 0x15, 0x06
+_ALLOW, _DO_NOTHING, _NO_SUCH_CALL = 0x7FFF0000, 0x00050000, 0x00050026
 
 # Rights of Landlock over files, by the version that brought them. Reading, executing and ioctl stay free.
 _WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
@@ -37,6 +44,14 @@ class _Beneath(ctypes.Structure):
     _fields_ = [("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32)]
 
 
+class _Step(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("if_so", ctypes.c_uint8), ("if_not", ctypes.c_uint8), ("value", ctypes.c_uint32)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("steps", ctypes.POINTER(_Step))]
+
+
 def landlock_version() -> int:
     """The Landlock interface of this kernel; 0 where there is none."""
     return max(0, _system_call(_CREATE_RULESET, None, 0, _ASK_VERSION)) if sys.platform.startswith("linux") else 0
@@ -46,7 +61,8 @@ def confine(on_card: bool) -> int:
     """Confine this process and all that it will start; the bits of protocol.CONFINEMENT that hold now.
 
     It may write below its scratch, its caches and /dev/shm alone, reaches the card only where it measures there, and can
-    neither trace nor signal a process that it did not start. It must have a single thread.
+    neither trace nor signal a process that it did not start; it stays on the cores that it has now. It must have a single
+    thread.
     """
     held = 0
     if not sys.platform.startswith("linux"):
@@ -56,7 +72,7 @@ def confine(on_card: bool) -> int:
     version = landlock_version()
     if version and _landlock(version, on_card):
         held |= _bit("landlock", True) | _bit("landlock_signals", version >= 6)
-    return held
+    return held | _bit("own_cores", _keep_cores())
 
 
 def _bit(name: str, holds: bool) -> int:
@@ -71,6 +87,22 @@ def _no_core_dump() -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def _keep_cores() -> bool:
+    """Whether this process, and whatever it starts, now stays on its cores: asking for others succeeds and does nothing.
+
+    The time of a child that has ended is not in its parent's, so that what ran elsewhere could not be counted.
+    """
+    if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
+        return False
+    machine, seccomp, set_affinity = _MACHINES[platform.machine()]
+    steps = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 0, 5, machine),  # a call by another machine's numbers goes to the last step
+             (_LOAD, 0, 0, 0), (_AND, 0, 0, 0xBFFFFFFF),  # x32 has the same numbers with one bit more
+             (_IF_EQUAL, 1, 0, set_affinity),
+             (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DO_NOTHING), (_RETURN, 0, 0, _NO_SUCH_CALL)]
+    program = _Program(len(steps), (_Step * len(steps))(*steps))
+    return _system_call(seccomp, _SET_FILTER, _SPECULATE, ctypes.byref(program)) == 0
 
 
 def _landlock(version: int, on_card: bool) -> bool:

@@ -36,13 +36,13 @@ def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
     if sys.platform.startswith("linux"):  # undo the zygote's secrecy for this process: the oracle must read its outputs
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(1), 0, 0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(2**64 - 1), 0, 0, 0)
+    if spec["cores"] and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, spec["cores"])
     held = confinement.confine(spec["device"] == "cuda")  # before any thread and the candidate's code
     warming.lay_modules()  # after that: it follows no link to where this side may not write
     if spec["device"] == "cpu":
         keep_memory()
     os.chdir(spec["scratch"])
-    if spec["cores"] and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, spec["cores"])
     if spec["threads"]:
         torch.set_num_threads(spec["threads"])
     try:

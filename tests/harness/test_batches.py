@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -206,6 +207,18 @@ def test_a_side_that_broke_a_rule_is_marked_and_the_other_is_not():
 
     assert baseline.ok
     assert (candidate.ok, candidate.rule, candidate.within_share) == (False, "wrong_values", 0.5)
+
+
+def test_idleness_in_one_batch_pays_for_no_other_core_in_the_next():
+    worker: Any = SimpleNamespace(
+        over_us=0.0, fault=lambda rule, _reason: SideFault(Fault(VerdictKind.INVALID, rule, "", Side.CANDIDATE)))
+    batches = HostBatches(SimpleNamespace(), Checks(), 0.0, 2)
+    batches._check_cores(worker, 0.0, 1e6)
+    batches._check_cores(worker, 2_400.0, 1_000.0)
+
+    with pytest.raises(SideFault) as caught:
+        batches._check_cores(worker, 2_400.0, 1_000.0)
+    assert caught.value.fault.rule == "more_cores"
 
 
 # The card, by a script ------------------------------------------------------------------------------------------------

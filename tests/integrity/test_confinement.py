@@ -54,6 +54,18 @@ def test_what_holds_is_said_by_the_bits_of_the_wire(tmp_path):
     assert ("landlock_signals" in words) == (version >= 6)
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="this machine has one core")
+@pytest.mark.parametrize("asks", [
+    "os.sched_setaffinity(0, %r)", "subprocess.run([sys.executable, '-c', 'import os; os.sched_setaffinity(0, %r)'], check=True)"])
+def test_it_stays_on_its_cores_and_hears_of_no_error(tmp_path, asks):
+    own = sorted(os.sched_getaffinity(0))
+    held, outcome = tried(tmp_path, f"[{asks % own[:1]}, len(os.sched_getaffinity(0))][1]")
+
+    assert outcome[0] == "done"
+    if "own_cores" in {name for bit, name in enumerate(CONFINEMENT) if held >> bit & 1}:
+        assert outcome[1] == str(len(own))
+
+
 @needs_landlock
 @pytest.mark.parametrize("what", [
     "open('{out}/new', 'w')", "open('{out}/there', 'a')", "os.truncate('{out}/there', 0)", "os.unlink('{out}/there')",

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from verifying import BASELINE, FASTER, SAME, Workshop, candidate, in_call
+from verifying import BASELINE, FASTER, LOOKS, SAME, Workshop, candidate, in_call
 
 from hotkernel.errors import ToolError
 from hotkernel.records import comparisons
@@ -42,6 +42,15 @@ def test_an_untouched_candidate_is_inconclusive(shop):
 
 def test_a_baselines_own_file_is_a_candidate_too(shop):
     answer = shop.verify(BASELINE)
+
+    assert answer.verdict is VerdictKind.INCONCLUSIVE, answer.reason
+
+
+def test_a_baselines_own_file_is_a_candidate_where_its_tensors_lie_beside_it(shop):
+    torch = pytest.importorskip("torch")
+    torch.save(torch.randn(1024), shop.folder / "weight.pt")
+    file = shop.write("filed_baseline.py", BASELINE.replace('"twist"', '"filed"').replace('"w": "1024"', '"w": "file=weight.pt"'))
+    answer = verify(shop.session(), str(file), str(file), n=LOOKS)
 
     assert answer.verdict is VerdictKind.INCONCLUSIVE, answer.reason
 
