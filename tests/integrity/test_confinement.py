@@ -56,7 +56,8 @@ def test_what_holds_is_said_by_the_bits_of_the_wire(tmp_path):
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="this machine has one core")
 @pytest.mark.parametrize("asks", [
-    "os.sched_setaffinity(0, %r)", "subprocess.run([sys.executable, '-c', 'import os; os.sched_setaffinity(0, %r)'], check=True)"])
+    "os.sched_setaffinity(0, %r)",
+    "subprocess.run([sys.executable, '-c', 'import os; os.sched_setaffinity(0, %r)'], check=True)"])
 def test_it_stays_on_its_cores_and_hears_of_no_error(tmp_path, asks):
     own = sorted(os.sched_getaffinity(0))
     held, outcome = tried(tmp_path, f"[{asks % own[:1]}, len(os.sched_getaffinity(0))][1]")
