@@ -107,7 +107,8 @@ def main() -> int:
             "capture": to_plain(capture(session, "decoder.py", "step", args=args, top=TOP))}
         for name in given.pick:
             found["parts"].append(part(session, name, args, given.runs))
-            write_whole(given.out / "capture.json", json.dumps(found, indent=1).replace(work, ".") + "\n")
+            told = json.dumps(found, indent=1).replace(work, ".").replace(str(ROOT), "REPOSITORY")
+            write_whole(given.out / "capture.json", told + "\n")
             write_whole(given.out / "capture.md", markdown(found))
             print(_line(found["parts"][-1]), flush=True)
         session.nursery.close()

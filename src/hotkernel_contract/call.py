@@ -9,10 +9,11 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
-from hotkernel_contract.spec import TargetError
+from hotkernel_contract.spec import Input, TargetError
 
 WEIGHT, COTANGENT = "weights.", "grad_of."  # what these inputs' names begin with
 WEIGHTS = "weights"  # the argument that holds a module's weights: a dict by their own names
+LEAST_SPREAD = 0.1  # of a weight that its module makes constant: a norm's ones would hide that it is left out
 DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 Outputs = Dict[str, torch.Tensor]  # by name: `output`, `output[0]`, `output.key`, a written input's, `grad x`
@@ -225,3 +226,14 @@ def _from_plain(value: Any) -> Any:
     if kind == "dtype":
         return getattr(torch, inner)
     return (tuple if kind == "tuple" else list)(_from_plain(each) for each in inner)
+
+
+def weight_input(name: str, x: torch.Tensor, is_parameter: bool) -> Input:
+    """A module's weight as an input: of the mean and spread that the module gave it; a buffer of its own numbers is kept."""
+    wide = x.double()
+    spread = float(wide.std()) if x.numel() > 1 else 0.0
+    if not is_parameter and (spread or not torch.isfinite(wide).all()):
+        return Input(name, tuple(x.shape), x.dtype, draw="kept", value=x)
+    mean = float(wide.mean()) if x.numel() else 0.0
+    return Input(name, tuple(x.shape), x.dtype, draw="weight",
+                 value=(mean, spread or LEAST_SPREAD, not is_parameter and bool((wide > 0).all())))

@@ -21,7 +21,7 @@ from hotkernel_contract.pool import decoy
 from hotkernel_contract.selftest import refuse_weak, rounds_for
 from hotkernel_contract.target import Target, TargetError, find_target
 
-SHARED_LEAST = 256  # shared inputs are looked at when they are more than one part in so many of those that stream
+SMALL_PART, SMALL_MOST = 256, 4  # each call has its own of so many inputs that are less than this part of those that stream
 ROUGH_ROUNDS = 3  # of every baseline in turn, where there are several to choose from
 
 
@@ -51,6 +51,7 @@ class LoadedTarget:
         """Choose the fastest baseline as the function, and call it: what every other call's outputs must be like."""
         self.target, self.times_us, self.baseline_name = self._fastest(self.target.settle(self.device))
         self.seen = observe(self.target, self.device)
+        self.target.keep_small(self._small())
         self.tolerances = self.seen.tolerances(self.target)
         self.call = {**self.target.call.to_plain(), "names": [kind.name for kind in self.seen.returned],
                      "case": self.target.case, "baseline": self.baseline_name}
@@ -63,7 +64,7 @@ class LoadedTarget:
             "baselines_us": self.times_us, "baseline_name": self.baseline_name or BASELINE, "case": target.case,
             "shapes": {n: list(x.shape) for n, x in seen.inputs.items()},
             "dtype": str(next(iter(seen.inputs.values())).dtype), "rotate": list(target.rotate), **sizes,
-            "is_shared": self._shares_inputs(),
+            "is_shared": bool(self._shared()),
             "outputs": [kind.name for kind in seen.kinds], "returned": len(seen.returned),
             "min_bytes": target.min_bytes or sizes["streamed_bytes"] + sizes["output_bytes"], "flops": target.flops,
             "reuses_output": target.reuses_output, "cannot_share": self.card.why_not_shared() if self.card else "",
@@ -95,23 +96,33 @@ class LoadedTarget:
             times.append(time.perf_counter() - began)
         return sorted(times)[len(times) // 2] * 1e6
 
-    def _shares_inputs(self) -> bool:
-        """Whether the calls of a batch share inputs large enough that what is worked out of them counts."""
-        target, seen = self.target, self.seen
-        sizes = {name: x.numel() * x.element_size() for name, x in seen.inputs.items()}
-        shared = [size for name, size in sizes.items()
-                  if name not in target.rotate and name not in target.static_tensors and not is_kept(target, name)]
-        return sum(shared) * SHARED_LEAST > sum(sizes[name] for name in target.rotate)
+    def _shared(self) -> List[str]:
+        """Inputs that the calls of a batch share although nobody may prepare anything from them."""
+        target = self.target
+        return [name for name in self.seen.inputs if name not in target.per_call and name not in target.static_tensors
+                and not is_kept(target, name)]
+
+    def _small(self) -> List[str]:
+        """Those that are small enough for each call to have its own; none where they are many: each is one more copy a call.
+
+        A module's weights stay shared: it would bind them anew for each call.
+        """
+        sizes = {name: x.numel() * x.element_size() for name, x in self.seen.inputs.items()}
+        streamed = sum(sizes[name] for name in self.target.rotate)
+        found = [name for name in self._shared() if name in self.target.inputs and sizes[name] * SMALL_PART <= streamed]
+        return found if len(found) <= SMALL_MOST else []
 
     def _sizes(self) -> Dict[str, int]:
         """Bytes that stream in, that come out, and that one slot costs with all its copies. Of what a call writes in place,
         only what it changed is known to move."""
         target, seen = self.target, self.seen
-        streamed = {n: x.numel() * x.element_size() for n, x in seen.inputs.items() if n in target.rotate}
+        sizes = {n: x.numel() * x.element_size() for n, x in seen.inputs.items()}
+        streamed = {n: size for n, size in sizes.items() if n in target.rotate}
         returned = sum(y.numel() * y.element_size() for kind, y in zip(seen.kinds, seen.outputs.values()) if not kind.is_written)
+        own = sum(sizes[name] for name in target.per_call)
         copies = sum(y.numel() * (2 * y.element_size() + (8 if y.element_size() >= 4 else 4)) for y in seen.outputs.values())
         return {"streamed_bytes": sum(size for name, size in streamed.items() if name not in target.writes),
-                "output_bytes": returned + seen.changed_bytes, "entry_bytes": 2 * sum(streamed.values()) + copies}
+                "output_bytes": returned + seen.changed_bytes, "entry_bytes": 2 * own + copies}
 
     def _fastest(self, target: Target) -> Tuple[Target, Dict[str, float], str]:
         """The target with the fastest of its baselines as the function, and about what a call of each takes, in us."""

@@ -109,7 +109,7 @@ class Oracle:
         for arena in (self.arena, self.out_arena):
             if arena:
                 arena.close()
-        counts = {name: slots if name in self.target.rotate else 1 for name in self.seen.inputs}
+        counts = {name: slots if name in self.target.per_call else 1 for name in self.seen.inputs}
         self.fields, size = lay_out(self.seen.inputs, counts)
         out_size = 0
         if copies:
@@ -141,13 +141,13 @@ class Oracle:
             self.snapshot.append([raw.as_strided(kind.shape, kind.strides) if is_read and not kind.is_written
                                   else raw.view(kind.shape) for kind, raw in zip(self.seen.kinds, raws)])
 
-    def do_draw(self, size: int, kind: str = "") -> Answer:
-        """A new pool of secrets; with a kind, of another distribution than the timed one."""
-        self.pool.draw(size, kind)
-        self.check.new_drawing(kind)
+    def do_draw(self, size: int = 0, kind: str = "", again: Optional[int] = None) -> Answer:
+        """A new pool of secrets, or once more the drawing `again`; with a kind, of another distribution than the timed one."""
+        number = self.pool.draw(size, kind, again)
+        self.check.new_drawing(number, kind)
         for name in self.pool.static:  # before a side prepares anything from it
             self.columns[name][0].copy_(self.pool.static[name])
-        return {}, ()
+        return {"number": number}, ()
 
     def do_fill(self, picks: List[int], order: List[int]) -> Answer:
         """CPU: put pool entries into the slots of this order; the shared inputs too."""
@@ -158,7 +158,7 @@ class Oracle:
         """Copy the picked entries to their slots (queued, on CUDA)."""
         self.batch = picks, order
         for name, column in self.columns.items():
-            if name in self.target.rotate:
+            if name in self.target.per_call:
                 for pick, slot in zip(picks, order):
                     column[slot].copy_(self.pool.rotated[pick][name])
             else:
@@ -235,7 +235,7 @@ class Oracle:
         for name, column in self.columns.items():
             if name in self.target.writes:
                 continue
-            pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if name in self.target.rotate else [
+            pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if name in self.target.per_call else [
                 (column[0], self.pool.shared[name])]
             self.changed += [(name, (_bits(slot.to(private.device)) != _bits(private)).any()) for slot, private in pairs]
 

@@ -25,11 +25,11 @@ class OutputCheck:
         self.kind = ""  # of the last drawing: empty for what is timed
         self.check = pick_check(on_card)
 
-    def new_drawing(self, kind: str) -> None:
-        """What comes now is of new inputs; with a kind, of another distribution than the timed one."""
+    def new_drawing(self, number: int, kind: str = "") -> None:
+        """What comes now is of this drawing; with a kind, of another distribution than the timed one."""
         self.kind = kind
         for paired in self.paired:
-            paired.new_drawing()
+            paired.take(number)
 
     def fault_of(self, side: str, picks: List[int], outputs: Outputs, expected: Right) -> Optional[Tuple[str, str]]:
         """The first fault of a batch's values, or None; they count from now on."""

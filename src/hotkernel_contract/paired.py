@@ -8,18 +8,20 @@ from hotkernel_contract.compare import STATISTICS, Tally
 
 _SQUARED, _ROWS = STATISTICS.index("row_ulps_squared"), STATISTICS.index("rows")
 BASELINE = "baseline"
+_Answers = Dict[str, Dict[int, Tuple[float, float]]]  # side -> entry -> (squared, rows), of one drawing
 
 
 class PairedErrors:
     """Sums over the entries of each drawing that both a side and the baseline have answered."""
 
     def __init__(self) -> None:
-        self._now: Dict[str, Dict[int, Tuple[float, float]]] = {}  # side -> entry -> (squared, rows), of this drawing
+        self._drawings: Dict[int, _Answers] = {}
+        self._now: _Answers = {}
         self._sums: Dict[str, Tuple[Tally, Tally]] = {}
 
-    def new_drawing(self) -> None:
-        """The pool was drawn anew: entries of the last one are not met again."""
-        self._now.clear()
+    def take(self, number: int) -> None:
+        """What comes now answers this drawing, new or met before."""
+        self._now = self._drawings.setdefault(number, {})
 
     def add(self, side: str, picks: List[int], statistics: List[List[float]]) -> None:
         """A side's statistics for these entries; each counts once for each partner."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import Dict, List, Sequence
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -18,6 +19,21 @@ from hotkernel_contract.target import Target, wide_for
 NEAR_COPY_ONE_IN = 256
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """What a drawing is made of, so that it can be made again."""
+
+    size: int
+    kind: str
+    seed: int
+    near: Tuple[int, ...]  # entries that almost repeat the one before
+
+    @classmethod
+    def fresh(cls, size: int, kind: str) -> Recipe:
+        """From the system's entropy."""
+        return cls(size, kind, new_seed(), tuple(at for at in range(1, size) if secrets.randbelow(NEAR_COPY_ONE_IN) == 0))
+
+
 class Pool:
     """`size` entries of call inputs, private copies; the shared inputs are one for all entries of a drawing."""
 
@@ -29,19 +45,30 @@ class Pool:
         self.static: Dict[str, torch.Tensor] = {}  # drawn once: a side may have prepared something from it
         self.expected: List[List[Expected]] = []  # of each entry, one an output
         self._wide_shared: Dict[str, torch.Tensor] = {}
+        self.recipes: List[Recipe] = []  # of all drawings so far
 
-    def draw(self, size: int, kind: str = "") -> None:
-        """Replace every entry; nothing of the last drawing is kept but what is static. `kind`: another distribution than the
-        timed one (rounds.KINDS). Entries are drawn together: launches cost more than rows."""
+    def draw(self, size: int, kind: str = "", again: Optional[int] = None) -> int:
+        """Replace every entry by new ones, or by those of the drawing `again`; answers the drawing's number.
+
+        Nothing of the last one is kept but what is static. `kind`: another distribution than the timed one (rounds.KINDS).
+        """
+        number = len(self.recipes) if again is None else again
+        if again is None:
+            self.recipes.append(Recipe.fresh(size, kind))
+        self._make(self.recipes[number])
+        return number
+
+    def _make(self, recipe: Recipe) -> None:
+        """Entries are made together: launches cost more than rows."""
         generator = torch.Generator(device=self.device)
-        generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
-        target = self.target
+        generator.manual_seed(recipe.seed)
+        target, size, kind = self.target, recipe.size, recipe.kind
         shared_names = tuple(name for name in target.raws if name not in target.fresh_raws)
         shared = draw(target, generator, self.device, shared_names)
         self.rotated, self.expected, self.shared, self._wide_shared = [], [], {}, {}
         with torch.no_grad():
             fresh = draw(target, generator, self.device, target.fresh_raws, copies=size)
-            for at in [at for at in range(1, size) if secrets.randbelow(NEAR_COPY_ONE_IN) == 0]:
+            for at in recipe.near:
                 for name, x in fresh.items():
                     near = nearly_copy(x[at - 1], generator, target.raws[name].draw)
                     if near is not None:
@@ -58,9 +85,9 @@ class Pool:
         wide = wide_for(*self.dtypes)
         if not self.shared:
             self.static = self.static or {name: inputs[name] for name in self.target.static_tensors}
-            self.shared = {name: self.static.get(name, x) for name, x in inputs.items() if name not in self.target.rotate}
+            self.shared = {name: self.static.get(name, x) for name, x in inputs.items() if name not in self.target.per_call}
             self._wide_shared = self.target.widened(self.shared, wide)  # once: weights may be large
-        rotated = {name: x for name, x in inputs.items() if name in self.target.rotate}
+        rotated = {name: x for name, x in inputs.items() if name in self.target.per_call}
         widened = {**self._wide_shared, **self.target.widened(rotated, wide)}
         self.rotated.append(rotated)
         return list(self.target.answers({name: widened[name] for name in self.target.tensors}, wide).values())
@@ -73,6 +100,11 @@ class Pool:
 def decoy(target: Target, device: str) -> Dict[str, torch.Tensor]:
     """Inputs of one call that are nobody's secret: for the layout of a call, before any secret exists."""
     generator = torch.Generator(device=device)
-    generator.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    generator.manual_seed(new_seed())
     with torch.no_grad():
         return target.call_inputs(draw(target, generator, device, tuple(target.raws)))
+
+
+def new_seed() -> int:
+    """63 bits that nobody can guess."""
+    return int.from_bytes(os.urandom(8), "little") >> 1

@@ -53,7 +53,7 @@ def kinds_for(target: Target) -> List[str]:
 
 def is_changed(target: Target, name: str) -> bool:
     raw = target.raws[name]
-    return raw.dtype.is_floating_point and raw.draw == "" and len(raw.shape) > 0
+    return raw.dtype.is_floating_point and raw.draw == "" and len(raw.shape) > 0 and name not in target.small
 
 
 def change(target: Target, fresh: Dict[str, torch.Tensor], kind: str, generator: torch.Generator) -> None:

@@ -10,12 +10,11 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 
-from hotkernel_contract.call import COTANGENT, WEIGHT, WEIGHTS, Call, ModuleCall, Outputs, plan_places
+from hotkernel_contract.call import COTANGENT, WEIGHT, WEIGHTS, Call, ModuleCall, Outputs, plan_places, weight_input
 from hotkernel_contract.loading import beside_caller, load_tensor
 from hotkernel_contract.spec import FILE, NAME, Input, TargetError, dtype_named
 
 _OF_A_CASE = ("inputs", "dtype", "constants", "rtol", "atol", "max_error_ratio", "reduction", "flops", "min_bytes", "mixture")
-LEAST_SPREAD = 0.1  # of a weight that its module makes constant: a norm's ones would hide that it is left out
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,7 @@ class Target:
     raws: Dict[str, Input] = field(init=False, repr=False)
     call: Call = field(init=False, repr=False)
     files: Tuple[Path, ...] = field(init=False, repr=False)
+    small: Tuple[str, ...] = field(init=False, repr=False)  # inputs that do not stream, and that each call has its own of
     module_kind: str = field(init=False, repr=False)  # `class` or `object` of an nn.Module, empty for a function
 
     def __post_init__(self) -> None:
@@ -87,6 +87,7 @@ class Target:
             raise TargetError("derive needs `takes` (the names it returns, in call order) and a reference")
         drawn = [name for name in self.arguments if name not in self.raws or self.raws[name].draw != "file"]
         self._set("rotate", tuple(dict.fromkeys((*(self.rotate or drawn[:1]), *self.writes))))
+        self._set("small", ())
         if not drawn:
             raise TargetError("every input comes from a file: at least one must be drawn")
         self._check_names()
@@ -121,7 +122,7 @@ class Target:
         if isinstance(function, ModuleCall):
             self._set("baselines", {name: ModuleCall.of(each) for name, each in self.baselines.items()})
             for name, x in function.weights().items():
-                self.raws[WEIGHT + name] = _weight(WEIGHT + name, x.to(default), function.is_parameter(name))
+                self.raws[WEIGHT + name] = weight_input(WEIGHT + name, x.to(default), function.is_parameter(name))
 
     def _check_names(self) -> None:
         known = {*self.arguments, *([WEIGHTS] if self.has_weights else [])}
@@ -170,10 +171,19 @@ class Target:
         return (*self.arguments, *(name for name in self.raws if name.startswith((WEIGHT, COTANGENT))))
 
     @property
+    def per_call(self) -> Tuple[str, ...]:
+        """Tensors that every call has its own of; the others are shared by the calls of a batch."""
+        return (*self.rotate, *self.small)
+
+    @property
     def fresh_raws(self) -> Tuple[str, ...]:
-        """Raw tensors drawn anew for every call; the others are shared by the calls of a batch."""
+        """Raw tensors drawn anew for every call."""
         return tuple(name for name, raw in self.raws.items()
-                     if (name in self.rotate or name not in self.tensors) and raw.draw != "file")
+                     if (name in self.per_call or name not in self.tensors) and raw.draw != "file")
+
+    def keep_small(self, names: Sequence[str]) -> None:
+        """Let each call have these of its own: too small to be felt, too telling to be shared."""
+        self._set("small", tuple(names))
 
     @property
     def static_tensors(self) -> Tuple[str, ...]:
@@ -198,7 +208,7 @@ class Target:
         if not name:
             return self
         made = replace(self, function=self.baselines[name], reference=self.reference or self.function)
-        for part in ("raws", "rotate", "call"):
+        for part in ("raws", "rotate", "small", "call"):
             made._set(part, getattr(self, part))
         return made
 
@@ -269,17 +279,6 @@ def _read_input(name: str, spec: str, default: torch.dtype) -> Input:
         return Input.parse(name, spec, default)
     x = load_tensor(beside_caller(spec), spec.partition("#")[2])
     return Input(name, tuple(x.shape), x.dtype, draw="file", value=x)
-
-
-def _weight(name: str, x: torch.Tensor, is_parameter: bool) -> Input:
-    """A module's weight as an input: of the mean and spread that the module gave it; a buffer of its own numbers is kept."""
-    wide = x.double()
-    spread = float(wide.std()) if x.numel() > 1 else 0.0
-    if not is_parameter and (spread or not torch.isfinite(wide).all()):
-        return Input(name, tuple(x.shape), x.dtype, draw="kept", value=x)
-    mean = float(wide.mean()) if x.numel() else 0.0
-    return Input(name, tuple(x.shape), x.dtype, draw="weight",
-                 value=(mean, spread or LEAST_SPREAD, not is_parameter and bool((wide > 0).all())))
 
 
 def wide_for(*dtypes: torch.dtype) -> torch.dtype:

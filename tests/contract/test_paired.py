@@ -28,8 +28,22 @@ def test_it_does_not_matter_which_side_answers_first():
 
 def test_a_new_drawing_does_not_meet_the_entries_of_the_last():
     errors = PairedErrors()
+    errors.take(0)
     errors.add("baseline", [0], [row(1.0)])
-    errors.new_drawing()
+    errors.take(1)
     errors.add("candidate", [0], [row(50.0)])
 
     assert errors.of("candidate")[0].outputs == 0
+
+
+def test_a_drawing_that_comes_again_meets_its_own_entries():
+    errors = PairedErrors()
+    errors.take(0)
+    errors.add("candidate", [0], [row(9.0)])
+    errors.take(1)
+    errors.add("candidate", [0], [row(100.0)])
+    errors.take(0)
+    errors.add("baseline", [0], [row(4.0)])
+
+    candidate, baseline = errors.of("candidate")
+    assert (candidate.outputs, candidate.rms_ulps, baseline.rms_ulps) == (1, 3.0, 2.0)

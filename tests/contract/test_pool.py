@@ -57,6 +57,22 @@ def test_a_new_drawing_keeps_nothing_of_the_last():
     assert not torch.equal(pool.inputs(0)["w"], before[0]["w"])
 
 
+@pytest.mark.parametrize("inputs", [{"x": "32x16", "w": "16"}, {"x": "32x16:int64<9", "w": "16:bool"},
+                                    {"x": "32x16:perm", "w": "16:fp8_e4m3"}], ids=["floats", "whole", "permutations"])
+def test_a_drawing_comes_again_as_it_was(inputs, monkeypatch):
+    monkeypatch.setattr(pools, "NEAR_COPY_ONE_IN", 2)
+    pool = drawn(target(lambda x, w: x * w.to(x.dtype), inputs=inputs))
+    number, before = len(pool.recipes) - 1, [pool.inputs(at) for at in range(12)]
+    right = [each.value for (each,) in pool.expected]
+    pool.draw(5)
+    pool.draw(0, again=number)
+
+    again = [pool.inputs(at) for at in range(12)]
+    assert all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for one, other in zip(before, again, strict=True)
+               for a, b in zip(one.values(), other.values(), strict=True))
+    assert all(torch.equal(each.value, old) for (each,), old in zip(pool.expected, right, strict=True))
+
+
 def test_no_seed_of_the_program_decides_a_drawing():
     drawings = []
     for _ in range(2):

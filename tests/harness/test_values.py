@@ -11,7 +11,7 @@ from hotkernel.harness.batches import Stamped
 from hotkernel.harness.crew import PairOfWorkers
 from hotkernel.harness.phases import Phases
 from hotkernel.harness.plan import Wanted, make_plan
-from hotkernel.harness.values import Values, is_plain
+from hotkernel.harness.values import Drawing, Values, is_plain
 from hotkernel.schema.verdict import Batch, Mode, Side, Stage
 
 
@@ -58,35 +58,58 @@ class Scripted:
     def __init__(self) -> None:
         self.drawings: list[dict[Side, set[int]]] = []
         self.sizes: list[int] = []
+        self.now = 0
         self.runs: list[tuple[Side, int]] = []
 
-    def ask(self, op: str, *, size: int, **_: object) -> dict[str, object]:
+    def ask(self, op: str, *, size: int = 0, again: int | None = None, kind: str = "") -> dict[str, object]:
         assert op == "draw"
-        self.drawings.append({})
-        self.sizes.append(size)
-        return {}
+        if again is None:
+            self.drawings.append({})
+            self.sizes.append(size)
+        self.now = len(self.drawings) - 1 if again is None else again
+        return {"number": self.now}
 
     def sweep(self) -> int:
         return 0
 
     def run(self, worker: SimpleNamespace, picks: list[int], _order: list[int], _expected_us: float) -> Stamped:
-        assert max(picks) < self.sizes[-1]
-        self.drawings[-1].setdefault(worker.side, set()).update(picks)
+        assert max(picks) < self.sizes[self.now]
+        self.drawings[self.now].setdefault(worker.side, set()).update(picks)
         self.runs.append((worker.side, len(picks)))
         return Stamped(50.0 + 100.0 * len(picks), None, 0.0)
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("sides", [[Side.BASELINE, Side.CANDIDATE], [Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT]])
-def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared):
+@pytest.mark.parametrize("seed", range(6))
+def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared, seed):
     scripted = Scripted()
     plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
-    scripted.ask("draw", size=30)
+    drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
     values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
-                    Phases(), ["zeros", "large"], {}, 30)
-    values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+                    Phases(), ["zeros", "large"], {}, drawn, chance=random.Random(seed))
+    batches = values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
 
     timed = [drawing for drawing in scripted.drawings[1:] if Side.CANDIDATE in drawing]
     assert len(timed) == plan.values_per_pair * (2 if is_shared else 1) + 2  # with two rounds
-    assert all(drawing[Side.BASELINE] == drawing[Side.CANDIDATE] for drawing in timed)
-    assert sum(side is Side.CANDIDATE for side, _ in scripted.runs) == sum(side is Side.BASELINE for side, _ in scripted.runs)
+    assert all(drawing[Side.CANDIDATE] <= drawing[Side.BASELINE] for drawing in timed)
+    met = sum(drawing.keys() >= {Side.CANDIDATE, Side.INCUMBENT} for drawing in timed)
+    assert met == (2 if Side.INCUMBENT in sides else 0)  # in the rounds alone
+    assert {side: sum(batch.side is side for batch in batches) for side in sides} == dict.fromkeys(
+        sides, 2 * plan.values_per_pair)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_side_that_begins_changes_with_every_value(seed):
+    scripted = Scripted()
+    plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted())
+    drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
+    values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
+                    Phases(), [], {}, drawn, chance=random.Random(seed))
+    sides = (Side.BASELINE, Side.CANDIDATE)
+    batches = values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+
+    first = [next(batch.side for batch in batches if batch.value == value) for value in range(plan.values_per_pair)]
+    assert first[::2] == [first[0]] * (plan.values_per_pair // 2)
+    assert first[1::2] == [first[1]] * (plan.values_per_pair // 2)
+    assert first[0] is not first[1]

@@ -23,7 +23,7 @@ from hotkernel.harness.crew import Crew, PairOfWorkers, Setting
 from hotkernel.harness.links import OracleLink
 from hotkernel.harness.phases import Phases
 from hotkernel.harness.plan import BY_REFEREES_CLOCK, make_plan, top_calls
-from hotkernel.harness.values import Moment, Values
+from hotkernel.harness.values import Drawing, Moment, Values
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Fill, Mode, Plan, Side, Stage
 
@@ -100,14 +100,13 @@ class Trial:
         if self.copies and self.mode is not Mode.HOST:
             self.copy_us = float(self.oracle.ask("copy")["copy_us"])
         with self.phases.of("pool"):
-            self.oracle.ask("draw", size=self._pool_size())
+            drawn = Drawing(self.oracle.ask("draw", size=self._pool_size())["number"], (self._pool_size(),))
             self.oracle.ask("warm", pick_count=min(self.slots, self._pool_size()))
         if isinstance(self.batches, CardBatches):
             with self.phases.of("fills"):
                 self._measure_fills(self.batches)
         self.values = Values(self.setting, self.fork, self.oracle, self.batches, self.plan, target["baseline_us"],
-                             self.slots, self.moment, self.phases, self.rounds, self.limited,
-                             self._pool_size())
+                             self.slots, self.moment, self.phases, self.rounds, self.limited, drawn)
         return self.plan
 
     def _allocate(self, slots: int) -> None:

@@ -58,6 +58,15 @@ def is_far_slower(batches: Sequence[Batch]) -> bool:
     return baseline_us is not None and candidate_us is not None and candidate_us > FAR_SLOWER * baseline_us
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """Secrets that the oracle drew: their number with it, the calls of each batch on them, and a round's kind."""
+
+    number: int
+    calls: tuple[int, ...]
+    kind: str = ""
+
+
 @dataclass
 class Values:
     """Measures pairs by one plan, over one oracle's slots."""
@@ -73,7 +82,8 @@ class Values:
     phases: Phases
     rounds: list[str]  # kinds of other inputs on which outputs are yet to be checked, untimed
     limited: dict[str, str]  # kinds that the baseline itself gets wrong, and how
-    drawn: int  # entries that the pool holds
+    drawn: Drawing  # what the pool holds
+    unanswered: list[list[Drawing]] = field(default_factory=list)  # what a candidate had in a turn, and no baseline since
     chance: random.Random = field(default_factory=random.SystemRandom)
     began: float | None = None  # of time.monotonic: the first batch
     spent_s: dict[Side, float] = field(default_factory=dict)  # in each side's own batches
@@ -83,19 +93,22 @@ class Values:
         with self.phases.of("warm-up"):
             self._warm(pair, list(pair.workers))
         order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
+        if self.chance.random() < 0.5:
+            order.reverse()
         round_at = self.chance.randrange(self.plan.values_per_pair // 2 or 1)  # no side knows which batches are not timed
         with self.phases.of("values"):
-            return self._repeated(self.plan.values_per_pair, lambda value: self._value(
-                pair, value, order, is_after_rounds=value == round_at),
+            batches = self._repeated(self.plan.values_per_pair, lambda value: self._value(
+                pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at),
                 lambda value, batches: self._is_enough(pair, value, batches))
+            self._answer_rest(pair)
+        return batches
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
         """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
         with self.phases.of("alone"):
             self._warm(pair, [Side.BASELINE])
             alone = replace(pair, stage=Stage.ALONE)
-            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(
-                alone, Side.BASELINE, value, draw_calls(self.plan, self.chance)))
+            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
     def _is_enough(self, pair: PairOfWorkers, value: int, batches: Sequence[Batch]) -> bool:
         """Whether a pair needs no more than the values before this one: half of them, or one that says far slower."""
@@ -117,49 +130,75 @@ class Values:
         return batches
 
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
-        """One value of each side; ahead of one of a pair's, the pair's rounds of correctness.
-
-        The candidate comes right before the baseline in each: all that it answers is answered by the baseline too, or it
-        would be less precise where nobody compares.
-        """
+        """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
         if is_after_rounds and self.rounds:
             for kind in [self.rounds.pop() for _ in self.rounds[:ROUNDS_A_PAIR]]:
                 self._round(pair, kind)
-        batches = [batch for calls in self._drawings() for side in order for batch in self._turn(pair, side, value, calls)]
+        batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
                                   "where it would run beside the other side's work; it was ended"))
         return batches
 
-    def _drawings(self) -> list[tuple[int, ...]]:
-        """The calls of a value's two batches, by what they are drawn for: one drawing for both.
+    def _turn(self, pair: PairOfWorkers, side: Side, value: int) -> list[Batch]:
+        """One side's two batches of a value, on inputs that no other side has seen.
+
+        The baseline, which is trusted, takes what a candidate had: of each input that a candidate is timed on the baseline's
+        precision is known, whichever of the two began.
+        """
+        batches = []
+        turn: list[Drawing] = []
+        for drawing in self._answering() if side is Side.BASELINE else self._drawing(turn):
+            for picks in self._picks(drawing):
+                stamped = self.batch(pair.workers[side], picks)
+                with self.phases.of("driver"):
+                    clock, mask = self.moment()
+                batches.append(Batch(side, pair.stage, pair.number, value, len(picks), stamped.span_us, stamped.at_s,
+                                     stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
+        if side is Side.CANDIDATE:
+            self.unanswered.append(turn)
+        return batches
+
+    def _drawing(self, turn: list[Drawing]) -> Iterator[Drawing]:
+        """New secrets for a turn, one drawing for both batches, which are noted in it.
 
         Where the calls of a batch share inputs, each batch has them drawn anew: what a side worked out of them once serves no
         other batch, and the short one, of one call, shows it.
         """
         calls = draw_calls(self.plan, self.chance)
-        return [(each,) for each in self.chance.sample(calls, 2)] if self.plan.is_shared else [calls]
+        for each in [(n,) for n in self.chance.sample(calls, 2)] if self.plan.is_shared else [calls]:
+            self._draw(each)
+            turn.append(self.drawn)
+            yield self.drawn
 
-    def _turn(self, pair: PairOfWorkers, side: Side, value: int, calls: tuple[int, ...]) -> list[Batch]:
-        """One side's batches of so many calls, in random order, on inputs that no other side has seen.
+    def _answering(self) -> Iterator[Drawing]:
+        """What the baseline answers next: the candidate's latest turn that it has not answered; else what the pool holds."""
+        for drawing in reversed(self.unanswered.pop()) if self.unanswered else self._known_turn():
+            if drawing.number != self.drawn.number:
+                with self.phases.of("draw"):
+                    self.oracle.ask("draw", again=drawing.number)
+                self.drawn = drawing
+            yield drawing
 
-        The baseline, which is trusted, takes what is drawn already: what the side before it had.
-        """
-        if side is not Side.BASELINE:
-            self._draw(sum(calls))
-        batches = []
-        for picks in self._picks(calls):
-            stamped = self.batch(pair.workers[side], picks)
-            with self.phases.of("driver"):
-                clock, mask = self.moment()
-            batches.append(Batch(side, pair.stage, pair.number, value, len(picks), stamped.span_us, stamped.at_s,
-                                 stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
-        return batches
+    def _known_turn(self) -> list[Drawing]:
+        """Both batches of a value on what the pool holds, if that is no round's; entries may repeat."""
+        calls = draw_calls(self.plan, self.chance)
+        if self.drawn.kind:
+            self._draw(calls)
+        return [replace(self.drawn, calls=calls)]
 
-    def _picks(self, calls: tuple[int, ...]) -> list[list[int]]:
-        """Entries of the pool for batches of so many calls; none twice where there are enough."""
-        entries = itertools.cycle(self.chance.sample(range(self.drawn), self.drawn))
-        picks = [list(itertools.islice(entries, each)) for each in calls]
+    def _answer_rest(self, pair: PairOfWorkers) -> None:
+        """Let the baseline answer, untimed, what it has not had of a candidate's inputs before the pair ends."""
+        while self.unanswered:
+            for drawing in self._answering():
+                for picks in self._picks(drawing):
+                    self.batch(pair.workers[Side.BASELINE], picks)
+
+    def _picks(self, drawing: Drawing) -> list[list[int]]:
+        """Entries of the pool for the batches on a drawing, in random order; none twice where there are enough."""
+        held = sum(self.drawn.calls)
+        entries = itertools.cycle(self.chance.sample(range(held), held))
+        picks = [list(itertools.islice(entries, calls)) for calls in drawing.calls]
         return self.chance.sample(picks, len(picks))
 
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
@@ -169,7 +208,7 @@ class Values:
         """
         with self.phases.of("rounds"):
             calls, wrong = draw_calls(self.plan, self.chance)[0], {}  # as a timed batch has: nothing tells them apart
-            self.oracle.ask("draw", size=calls, kind=kind)
+            self._draw((calls,), kind)
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:
                     if side in pair.workers:
@@ -183,11 +222,10 @@ class Values:
             elif wrong:
                 raise next(iter(wrong.values()))
 
-    def _draw(self, size: int) -> None:
-        """New secrets, for so many calls."""
+    def _draw(self, calls: tuple[int, ...], kind: str = "") -> None:
+        """New secrets, for batches of so many calls."""
         with self.phases.of("draw"):
-            self.oracle.ask("draw", size=size)
-        self.drawn = size
+            self.drawn = Drawing(self.oracle.ask("draw", size=sum(calls), kind=kind)["number"], calls, kind)
 
     def batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
         """One batch of a side on these entries of the pool, in random slots; raises SideFault, CannotQueue or Unreadable."""
@@ -211,7 +249,7 @@ class Values:
 
     def known_entries(self, calls: int) -> list[int]:
         """Entries that the pool holds now, for batches that count for nothing: they may repeat, and be known to a side."""
-        return [at % self.drawn for at in range(calls)]
+        return [at % sum(self.drawn.calls) for at in range(calls)]
 
     def _warm(self, pair: PairOfWorkers, sides: Sequence[Side]) -> None:
         """Until two values of a side agree, for each side; a batch of the most calls first, so that all memory is known."""

@@ -59,7 +59,7 @@ def _of_target(found: Comparison) -> dict[str, tuple[Any, str]]:
     return {
         "n": (pairs or None, "no pair of processes was measured"),
         "warmup": (None, _BY_TIME),
-        "order": ("pairs of processes; in each, values of both sides in turn, the candidate's before the baseline's", ""),
+        "order": ("pairs of processes; in each, values of both sides in turn, the first of each two changing every time", ""),
         "threshold_ms": (None, _BY_PAIRS),
     }
 
