@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: c7708450a7a9b87ec1ffd3cbc3f8949a40da3b461806608929dfdb42dd40ab75
+# version 0.2.0, SHA-256 of all that follows this line: 1b0db2b247d318621f5ad6129e906eae9bd74a01af1484d448eeeff06333c96d
 from __future__ import annotations
 
 import ast
@@ -303,6 +303,7 @@ def _from_npy(path: Path) -> torch.Tensor:
 
 WEIGHT, COTANGENT = "weights.", "grad_of."  # what these inputs' names begin with
 WEIGHTS = "weights"  # the argument that holds a module's weights: a dict by their own names
+LEAST_SPREAD = 0.1  # of a weight that its module makes constant: a norm's ones would hide that it is left out
 DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 Outputs = Dict[str, torch.Tensor]  # by name: `output`, `output[0]`, `output.key`, a written input's, `grad x`
@@ -517,10 +518,20 @@ def _from_plain(value: Any) -> Any:
     return (tuple if kind == "tuple" else list)(_from_plain(each) for each in inner)
 
 
+def weight_input(name: str, x: torch.Tensor, is_parameter: bool) -> Input:
+    """A module's weight as an input: of the mean and spread that the module gave it; a buffer of its own numbers is kept."""
+    wide = x.double()
+    spread = float(wide.std()) if x.numel() > 1 else 0.0
+    if not is_parameter and (spread or not torch.isfinite(wide).all()):
+        return Input(name, tuple(x.shape), x.dtype, draw="kept", value=x)
+    mean = float(wide.mean()) if x.numel() else 0.0
+    return Input(name, tuple(x.shape), x.dtype, draw="weight",
+                 value=(mean, spread or LEAST_SPREAD, not is_parameter and bool((wide > 0).all())))
+
+
 # target.py: What a target is: the function to beat, its inputs, reference and work; refuses what makes no sense, times nothing.
 
 _OF_A_CASE = ("inputs", "dtype", "constants", "rtol", "atol", "max_error_ratio", "reduction", "flops", "min_bytes", "mixture")
-LEAST_SPREAD = 0.1  # of a weight that its module makes constant: a norm's ones would hide that it is left out
 
 
 @dataclass(frozen=True)
@@ -574,6 +585,7 @@ class Target:
     raws: Dict[str, Input] = field(init=False, repr=False)
     call: Call = field(init=False, repr=False)
     files: Tuple[Path, ...] = field(init=False, repr=False)
+    small: Tuple[str, ...] = field(init=False, repr=False)  # inputs that do not stream, and that each call has its own of
     module_kind: str = field(init=False, repr=False)  # `class` or `object` of an nn.Module, empty for a function
 
     def __post_init__(self) -> None:
@@ -592,6 +604,7 @@ class Target:
             raise TargetError("derive needs `takes` (the names it returns, in call order) and a reference")
         drawn = [name for name in self.arguments if name not in self.raws or self.raws[name].draw != "file"]
         self._set("rotate", tuple(dict.fromkeys((*(self.rotate or drawn[:1]), *self.writes))))
+        self._set("small", ())
         if not drawn:
             raise TargetError("every input comes from a file: at least one must be drawn")
         self._check_names()
@@ -626,7 +639,7 @@ class Target:
         if isinstance(function, ModuleCall):
             self._set("baselines", {name: ModuleCall.of(each) for name, each in self.baselines.items()})
             for name, x in function.weights().items():
-                self.raws[WEIGHT + name] = _weight(WEIGHT + name, x.to(default), function.is_parameter(name))
+                self.raws[WEIGHT + name] = weight_input(WEIGHT + name, x.to(default), function.is_parameter(name))
 
     def _check_names(self) -> None:
         known = {*self.arguments, *([WEIGHTS] if self.has_weights else [])}
@@ -675,10 +688,19 @@ class Target:
         return (*self.arguments, *(name for name in self.raws if name.startswith((WEIGHT, COTANGENT))))
 
     @property
+    def per_call(self) -> Tuple[str, ...]:
+        """Tensors that every call has its own of; the others are shared by the calls of a batch."""
+        return (*self.rotate, *self.small)
+
+    @property
     def fresh_raws(self) -> Tuple[str, ...]:
-        """Raw tensors drawn anew for every call; the others are shared by the calls of a batch."""
+        """Raw tensors drawn anew for every call."""
         return tuple(name for name, raw in self.raws.items()
-                     if (name in self.rotate or name not in self.tensors) and raw.draw != "file")
+                     if (name in self.per_call or name not in self.tensors) and raw.draw != "file")
+
+    def keep_small(self, names: Sequence[str]) -> None:
+        """Let each call have these of its own: too small to be felt, too telling to be shared."""
+        self._set("small", tuple(names))
 
     @property
     def static_tensors(self) -> Tuple[str, ...]:
@@ -703,7 +725,7 @@ class Target:
         if not name:
             return self
         made = replace(self, function=self.baselines[name], reference=self.reference or self.function)
-        for part in ("raws", "rotate", "call"):
+        for part in ("raws", "rotate", "small", "call"):
             made._set(part, getattr(self, part))
         return made
 
@@ -770,17 +792,6 @@ def _read_input(name: str, spec: str, default: torch.dtype) -> Input:
         return Input.parse(name, spec, default)
     x = load_tensor(beside_caller(spec), spec.partition("#")[2])
     return Input(name, tuple(x.shape), x.dtype, draw="file", value=x)
-
-
-def _weight(name: str, x: torch.Tensor, is_parameter: bool) -> Input:
-    """A module's weight as an input: of the mean and spread that the module gave it; a buffer of its own numbers is kept."""
-    wide = x.double()
-    spread = float(wide.std()) if x.numel() > 1 else 0.0
-    if not is_parameter and (spread or not torch.isfinite(wide).all()):
-        return Input(name, tuple(x.shape), x.dtype, draw="kept", value=x)
-    mean = float(wide.mean()) if x.numel() else 0.0
-    return Input(name, tuple(x.shape), x.dtype, draw="weight",
-                 value=(mean, spread or LEAST_SPREAD, not is_parameter and bool((wide > 0).all())))
 
 
 def wide_for(*dtypes: torch.dtype) -> torch.dtype:
