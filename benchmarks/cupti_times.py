@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import torch
 
 from hotkernel_contract.line import rotated_inputs
-from hotkernel_contract.target import find_target, load_file, load_function
+from hotkernel_contract.loading import load_file, load_function
+from hotkernel_contract.target import find_target
 
 CALLS = 40  # fewer where they would take longer than LONGEST_S
 LONGEST_S = 1.0
@@ -39,10 +40,10 @@ def main() -> None:
 def measure(target, function) -> dict:
     """Microseconds a call that CUPTI saw on the device, warm, over inputs that do not repeat where memory holds so many."""
     with torch.no_grad():
-        sets, _ = rotated_inputs(target, "cuda")
+        sets = arguments_of(target)
         fit = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] // max(1, size_of(sets[0])))
         while len(sets) < min(CALLS, fit):
-            sets += rotated_inputs(target, "cuda")[0]
+            sets += arguments_of(target)
         calls = calls_of(function, sets)
         for at in range(2 * calls):
             held = function(*sets[at % len(sets)])
@@ -59,6 +60,11 @@ def measure(target, function) -> dict:
     return {"cupti_us": sum(end - start for start, end in spans) / calls, "gap_us": sum(gaps) / calls,
             "launches_per_call": len(spans) / calls, "calls": calls, "sets": len(sets),
             "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+
+
+def arguments_of(target) -> list:
+    """Positional arguments of some calls; what streams is another in each."""
+    return [tuple(each.values()) for each in rotated_inputs(target, "cuda")[0]]
 
 
 def calls_of(function, sets) -> int:

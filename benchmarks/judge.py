@@ -54,6 +54,11 @@ STOCK = ("rmsnorm_eager", "softmax", "gemv", "clone")  # whose equal sides are j
 PLANTED_ROWS = {1: 41, 2: 82, 5: 205}  # of 4096
 RESAMPLED = 20_000
 LAUNCHES = 3  # verifies
+# What differs in the copies of the package that `slopes` compares: file -> what stands there, and what stands there instead.
+CHANGES: dict[str, dict[str, tuple[str, str]]] = {
+    "as it is": {},
+    "2·n2": {"hotkernel/harness/plan.py": ("    n2 = n1 + between\n", "    n2 = 2 * (n1 + between)\n")},
+    "no flush": {"hotkernel_contract/card.py": ("        self._flush()\n        self.stamps[3]", "        self.stamps[3]")}}
 
 
 class Bench:
@@ -203,11 +208,7 @@ def launches(bench: Bench) -> None:
 
 def slopes(bench: Bench) -> None:
     """The same kernels by n2 and by 2·n2, and with the flush left out, in a copy of the package that differs in that."""
-    changes: dict[str, dict[str, tuple[str, str]]] = {
-        "as it is": {},
-        "2·n2": {"hotkernel/harness/plan.py": ("    n2 = n1 + between\n", "    n2 = 2 * (n1 + between)\n")},
-        "no flush": {"hotkernel_contract/card.py": ("        self._flush()\n        self.stamps[3]", "        self.stamps[3]")}}
-    for label, change in changes.items():
+    for label, change in CHANGES.items():
         copy = bench.work / "copies" / label.replace(" ", "-")
         shutil.copytree(ROOT / "src", copy)
         for name, (before, after) in change.items():
