@@ -114,7 +114,8 @@ def main(argv: Sequence[str]) -> int:
     """Say how to add hotkernel to a client, or do it with --write."""
     parser = argparse.ArgumentParser(prog="hotkernel install", description="Add hotkernel to a client.")
     parser.add_argument("--client", choices=[each.name for each in CLIENTS], help="which client (default: all)")
-    parser.add_argument("--python", default="", help="the python that has your torch, as HOTKERNEL_PYTHON")
+    parser.add_argument("--python", default=os.environ.get("HOTKERNEL_PYTHON", ""),
+                        help="the python that has your torch (default: HOTKERNEL_PYTHON, where it is set)")
     parser.add_argument("--here", action="store_true", help="start this very installation, not by uvx")
     parser.add_argument("--write", action="store_true", help="write the client's configuration file")
     given = parser.parse_args(argv)

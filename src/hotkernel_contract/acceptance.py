@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -25,6 +26,7 @@ OWN_CHECK = "fails its own check"
 def main(arguments: List[str]) -> None:
     """Try the baseline file, write the answer."""
     baseline, answer = arguments
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch without numpy; it would look like a cause
     from hotkernel_contract.target import TargetError
     from hotkernel_contract.worker import describe
 

@@ -36,7 +36,7 @@ Until this version is on PyPI, `uvx hotkernel` starts the original 0.1.1: write
 `uvx --from git+{repository} hotkernel` in its place, or take what `hotkernel install` prints.
 
 Set `HOTKERNEL_PYTHON` to the python that has your torch.
-Unset, it is the first python on PATH that imports torch.
+Unset, it is the first python on PATH that imports torch, else hotkernel's own, if that does.
 {variables}
 ## Any client
 

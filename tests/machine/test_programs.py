@@ -114,9 +114,18 @@ def test_the_first_python_that_has_torch_is_taken(tmp_path):
     assert programs.user_python({"PATH": f"{tmp_path / 'first'}{os.pathsep}{tmp_path / 'second'}"}) == found
 
 
-def test_no_python_with_torch_is_an_error_that_names_those_that_were_tried(tmp_path):
+def test_our_own_python_is_taken_where_it_alone_has_torch(tmp_path, monkeypatch):
+    program(tmp_path / "bin" / "python3", "").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    own = program(tmp_path / "own" / "python3", "")
+    monkeypatch.setattr(programs.sys, "executable", str(own))
+
+    assert programs.user_python({"PATH": str(tmp_path / "bin")}) == own
+
+
+def test_no_python_with_torch_is_an_error_that_names_those_that_were_tried(tmp_path, monkeypatch):
     bare = tmp_path / "bin" / "python3"
     program(bare, "").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    monkeypatch.setattr(programs.sys, "executable", str(bare))
 
     with pytest.raises(ToolError, match="no Python with torch was found") as refused:
         programs.user_python({"PATH": str(tmp_path / "bin")})

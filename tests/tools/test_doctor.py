@@ -90,7 +90,8 @@ def test_a_warning_without_a_fix_cannot_be_built():
 # The user's Python -----------------------------------------------------------------------------------------------------
 
 
-def test_no_python_with_torch_is_a_failure_that_names_the_variable(tmp_path):
+def test_no_python_with_torch_is_a_failure_that_names_the_variable(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(executable(tmp_path / "own", "exit 1")))
     (only,) = doctor_python.python_checks(session(tmp_path, HOTKERNEL_PYTHON="", PATH=""), tmp_path, has_card=False)
 
     assert (only.name, only.status) == ("python", CheckStatus.FAIL)

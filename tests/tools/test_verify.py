@@ -80,6 +80,14 @@ def test_a_worse_candidate_is_slower_whatever_it_prints(shop):
     assert answer.speedup < 0.5
 
 
+def test_files_that_look_swapped_are_not_compared_as_scripts(shop):
+    swapped = shop.write("twist_candidate.py", SAME)
+
+    with pytest.raises(ToolError, match="look swapped") as refused:
+        verify(shop.session(), "twist_baseline.py", str(swapped))
+    assert f"verify {swapped} twist_baseline.py" in refused.value.fix
+
+
 def test_a_wrong_candidate_is_incorrect_and_gets_no_speedup(shop):
     answer = shop.verify(candidate("return torch.sin(x) * (w + 0.01)"))
 

@@ -320,8 +320,9 @@ def test_an_interpreter_without_torch_is_an_error_that_says_what_to_set(shop, tm
     assert "HOTKERNEL_PYTHON" in refusal.value.fix
 
 
-def test_no_python_with_torch_at_all_is_an_error_that_says_what_to_set(shop):
+def test_no_python_with_torch_at_all_is_an_error_that_says_what_to_set(shop, monkeypatch):
     shop.write("c.py", FASTER)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
     with pytest.raises(ToolError, match="no Python with torch was found") as refusal:
         verify(shop.session(HOTKERNEL_PYTHON="", PATH="/nowhere"), "c.py", "twist_baseline.py")
 

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -53,7 +54,7 @@ _INSTALL = {
 
 
 def user_python(environment: Mapping[str, str]) -> Path:
-    """The interpreter with the user's torch: HOTKERNEL_PYTHON, else the first python on PATH that imports torch.
+    """The interpreter with the user's torch: HOTKERNEL_PYTHON, else the first python on PATH that imports torch, else our own.
 
     Raises ToolError when there is none. An empty HOTKERNEL_PYTHON or an unexpanded `${…}` counts as unset.
     """
@@ -72,6 +73,8 @@ def user_python(environment: Mapping[str, str]) -> Path:
                 tried.append(found)
                 if _imports_torch(found):
                     return Path(found).absolute()
+    if sys.executable not in tried and _imports_torch(sys.executable):
+        return Path(sys.executable)
     raise ToolError(
         "no Python with torch was found" + (f" (tried {', '.join(tried)})" if tried else ""),
         fix="set HOTKERNEL_PYTHON to the python of the environment that has your torch, for example "

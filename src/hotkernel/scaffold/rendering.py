@@ -122,8 +122,9 @@ def _called_module(plan: Blueprint) -> str:
     place = plan.function
     spec = f"{place.file.as_posix() if place.file else place.module}:{place.name}"
     made = f"load_function({_shown(spec)}){_constructed(plan)}"
+    said = "# `weights` is a dict by the module's own names: weights[\"gate.weight\"]; nothing else of the module is needed.\n"
     return (f"from hotkernel_contract import ModuleCall, load_function\n\nmodule = ModuleCall.of({made})\n\n\n"
-            f"{_wrapper(plan, 'module')}")
+            f"{said}{_wrapper(plan, 'module')}")
 
 
 def _constructed(plan: Blueprint) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,9 @@ def _interpreter(session: Session, python: Path, said: dict[str, Any]) -> Doctor
                            "set HOTKERNEL_PYTHON to a newer python with your torch")
     if named.startswith("${"):
         return DoctorCheck("python", CheckStatus.WARNING, f"HOTKERNEL_PYTHON arrived as {named[:60]}, which the client did not "
-                           f"fill in; {python}, the first on PATH with torch, is used", "give its value in the client's config")
-    how = "named by HOTKERNEL_PYTHON" if named else "the first on PATH that has torch; HOTKERNEL_PYTHON is not set"
+                           f"fill in; {python}, the first on PATH with torch (else our own), is used", "give its value in the client's config")
+    own = "our own, for none on PATH has torch" if str(python) == sys.executable else "the first on PATH that has torch"
+    how = "named by HOTKERNEL_PYTHON" if named else f"{own}; HOTKERNEL_PYTHON is not set"
     return DoctorCheck("python", CheckStatus.OK, f"{python}, Python {said['python']}, {how}")
 
 

@@ -62,6 +62,9 @@ def verify(
     """
     began = time.monotonic()
     files = {Side.BASELINE: session.file(baseline, cwd=cwd or None), Side.CANDIDATE: session.file(candidate, cwd=cwd or None)}
+    if files[Side.CANDIDATE].stem.endswith("_baseline") and files[Side.BASELINE].stem.endswith("_candidate"):
+        raise ToolError("the baseline and the candidate look swapped",
+                        fix=f"the candidate comes first: verify {baseline} {candidate}")
     if CONTRACT_WORD not in files[Side.BASELINE].read_text(encoding="utf-8", errors="replace"):
         found = compare_scripts(session, candidate, baseline, n or DEFAULT_SCRIPT_RUNS, warmup, args, cwd, timeout)
         comparisons.save(state_dir(session.environment), found)
