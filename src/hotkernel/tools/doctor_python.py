@@ -65,11 +65,11 @@ def _interpreter(session: Session, python: Path, said: dict[str, Any]) -> Doctor
     if version < (3, 9):
         return DoctorCheck("python", CheckStatus.FAIL, f"{python} is Python {said['python']}, and 3.9 is the oldest",
                            "set HOTKERNEL_PYTHON to a newer python with your torch")
+    found = "our own, for none on PATH has torch" if str(python) == sys.executable else "the first on PATH that has torch"
     if named.startswith("${"):
         return DoctorCheck("python", CheckStatus.WARNING, f"HOTKERNEL_PYTHON arrived as {named[:60]}, which the client did not "
-                           f"fill in; {python}, the first on PATH with torch (else our own), is used", "give its value in the client's config")
-    own = "our own, for none on PATH has torch" if str(python) == sys.executable else "the first on PATH that has torch"
-    how = "named by HOTKERNEL_PYTHON" if named else f"{own}; HOTKERNEL_PYTHON is not set"
+                           f"fill in; {python} is used, {found}", "give its value in the client's config")
+    how = "named by HOTKERNEL_PYTHON" if named else f"{found}; HOTKERNEL_PYTHON is not set"
     return DoctorCheck("python", CheckStatus.OK, f"{python}, Python {said['python']}, {how}")
 
 
