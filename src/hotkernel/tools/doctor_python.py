@@ -65,7 +65,7 @@ def _interpreter(session: Session, python: Path, said: dict[str, Any]) -> Doctor
     if version < (3, 9):
         return DoctorCheck("python", CheckStatus.FAIL, f"{python} is Python {said['python']}, and 3.9 is the oldest",
                            "set HOTKERNEL_PYTHON to a newer python with your torch")
-    found = "our own, for none on PATH has torch" if str(python) == sys.executable else "the first on PATH that has torch"
+    found = "hotkernel's own" if str(python) == sys.executable else "the first on PATH that has torch"
     if named.startswith("${"):
         return DoctorCheck("python", CheckStatus.WARNING, f"HOTKERNEL_PYTHON arrived as {named[:60]}, which the client did not "
                            f"fill in; {python} is used, {found}", "give its value in the client's config")
