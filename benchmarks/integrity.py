@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import contextlib
 import dataclasses
 import datetime
 import json
@@ -23,20 +22,18 @@ import os
 import platform
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "integrity")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "integrity"), str(ROOT / "benchmarks")]
 
 from cases import TARGETS, Case, all_cases
+from original_hotkernel import FUNCTION, Original
 
 from hotkernel.errors import ToolError
 from hotkernel.records import comparisons
@@ -46,39 +43,10 @@ from hotkernel.session import Session
 from hotkernel.tools.speed import judge
 
 TARGET = "rmsnorm"  # of most cases, at a size that a card is for
-FUNCTION = """import torch
-
-
-def rmsnorm(x, w):
-    xf = x.float()
-    return (xf * torch.rsqrt(xf.pow(2).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
-"""
 BASELINE = FUNCTION + """
 from hotkernel_contract import Target
 
 TARGET = Target(name="rmsnorm", function=rmsnorm, inputs={{"x": "{shape}", "w": "{columns}"}}, dtype="bf16", device="{device}")
-"""
-AS_SCRIPT = """from rmsnorm_baseline import run
-
-{source}
-
-if __name__ == "__main__":
-    run(candidate, impl="{name}")
-"""
-ASK_ORIGINAL = """import json, sys
-sys.path.insert(0, {wheel!r})
-try:
-    import mcp
-except ImportError:  # its tools are plain functions; only the server needs the SDK
-    import types
-    class Server:
-        def __init__(self, *arguments, **named): pass
-        def tool(self): return lambda function: function
-    for name in ("mcp", "mcp.server", "mcp.server.mcpserver"):
-        sys.modules[name] = types.ModuleType(name)
-    sys.modules["mcp.server.mcpserver"].MCPServer = Server
-from hotkernel.server import verify
-print("ANSWER " + json.dumps(verify({candidate!r}, {baseline!r}, n=2, warmup=0, cwd={cwd!r}, timeout={timeout})))
 """
 
 
@@ -245,20 +213,11 @@ def _judge(session: Session, case: Case, row: Row, baseline: Path, options: argp
 
 def _run_original(options: argparse.Namespace, cases: Sequence[Case], rows: Sequence[Row], work: Path, out: Path) -> None:
     """Each case once under hotkernel 0.1.1."""
-    wheel, target = work / "wheel", work / "original"
-    with zipfile.ZipFile(options.original) as archive:
-        archive.extractall(wheel)
-    target.mkdir()
-    (target / "kernels.py").write_text(FUNCTION, encoding="utf-8")
-    made = _ask(f"import sys; sys.path.insert(0, {str(wheel)!r}); from hotkernel.newtarget import main; sys.exit(main("
-                f"['rmsnorm', '--from', {str(target / 'kernels.py') + ':rmsnorm'!r}, '--shape', {options.shape!r}, "
-                f"'--extra', 'w:{options.shape.split('x')[-1]}', '--out', {str(target)!r}]))", 60.0)
-    if not (target / "rmsnorm_baseline.py").exists():
-        raise SystemExit(f"the original made no target: {made[-2000:]}")
+    original = Original(options.original, work, options.shape)
 
     def one(case: Case, row: Row) -> Row:
         if row.original_verdict is None and not _is_late(options):
-            _ask_original(case, row, wheel, target, options)
+            _ask_original(case, row, original, options)
         return row
 
     first = {row.case: row for row in rows if row.run == 1}
@@ -268,42 +227,19 @@ def _run_original(options: argparse.Namespace, cases: Sequence[Case], rows: Sequ
             _write(options, rows, out)
 
 
-def _ask_original(case: Case, row: Row, wheel: Path, target: Path, options: argparse.Namespace) -> None:
-    own = target.with_name(f"original-{case.name}")
-    shutil.copytree(target, own)
-    candidate = own / "rmsnorm_candidate.py"
-    candidate.write_text(AS_SCRIPT.format(source=case.path.read_text(encoding="utf-8"), name=case.name), encoding="utf-8")
+def _ask_original(case: Case, row: Row, original: Original, options: argparse.Namespace) -> None:
     began = time.monotonic()
-    code = ASK_ORIGINAL.format(wheel=str(wheel), candidate=str(candidate), baseline=str(own / "rmsnorm_baseline.py"),
-                               cwd=str(own), timeout=int(options.original_limit_s))
-    said = _ask(code, options.original_limit_s)
-    answers = [line for line in said.splitlines() if line.startswith("ANSWER ")]
-    answer = json.loads(answers[-1].removeprefix("ANSWER ")) if answers else {"error": said[-300:] or "no answer in time"}
+    answer = original.verify(case.path.read_text(encoding="utf-8"), case.name, n=2, warmup=0,
+                             timeout_s=options.original_limit_s, limit_s=options.original_limit_s)
     row.original_seconds = round(time.monotonic() - began, 1)
     row.original_verdict = str(answer.get("verdict", "error"))
-    row.original_reason = str(answer.get("reason") or answer.get("error"))[:300]
+    row.original_reason = str(answer.get("reason") or str(answer.get("error"))[-300:])[:300]
     row.original_speedup = answer.get("speedup")
     kinds = {str(kind): kind for kind in VerdictKind}
     kind = kinds.get(row.original_verdict)
     row.original_passed = case.passes(kind) if kind else case.is_cheat
     if row.original_reason.startswith("baseline failed"):  # it cannot run here at all, which says nothing of the case
         row.original_passed = None
-
-
-def _ask(code: str, limit_s: float) -> str:
-    """What a Python says to this code, ours out of its sight; its whole group is ended after the limit."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"HOTKERNEL_PYTHON": os.environ.get("HOTKERNEL_PYTHON") or sys.executable}
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True) as process:
-        try:
-            said, _ = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            said = ""
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    return said
 
 
 # What is written ------------------------------------------------------------------------------------------------------

@@ -28,14 +28,15 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(HERE)]
+
+from original_hotkernel import Original
 
 from hotkernel.errors import ToolError
 from hotkernel.harness.zygote import Nursery
@@ -260,27 +261,10 @@ def speed(bench: Bench) -> None:
 
 def original(bench: Bench) -> None:
     """hotkernel 0.1.1 on the same example, n=7 and warmup=2, its users' defaults."""
-    sys.path.insert(0, str(HERE))
-    import integrity
-
-    wheel, target = bench.work / "wheel", bench.work / "original"
-    with zipfile.ZipFile(bench.options.original) as archive:
-        archive.extractall(wheel)
-    target.mkdir()
-    (target / "kernels.py").write_text(integrity.FUNCTION, encoding="utf-8")
-    integrity._ask(f"import sys; sys.path.insert(0, {str(wheel)!r}); from hotkernel.newtarget import main; sys.exit(main("
-                   f"['rmsnorm', '--from', {str(target / 'kernels.py') + ':rmsnorm'!r}, '--shape', '4096x8192', "
-                   f"'--extra', 'w:8192', '--out', {str(target)!r}]))", 60.0)
     source = (ROOT / "examples" / "01_rmsnorm" / "rmsnorm_candidate.py").read_text(encoding="utf-8").partition("if __name__")[0]
-    candidate = target / "rmsnorm_candidate.py"
-    candidate.write_text(integrity.AS_SCRIPT.format(source=source + "\ncandidate = rmsnorm_candidate\n", name="triton"),
-                         encoding="utf-8")
-    code = integrity.ASK_ORIGINAL.format(wheel=str(wheel), candidate=str(candidate), cwd=str(target), timeout=120,
-                                         baseline=str(target / "rmsnorm_baseline.py")).replace("n=2, warmup=0", "n=7, warmup=2")
+    made = Original(bench.options.original, bench.work, "4096x8192")
     began = time.monotonic()
-    said = integrity._ask(code, 400.0)
-    answers = [line for line in said.splitlines() if line.startswith("ANSWER ")]
-    answer = json.loads(answers[-1].removeprefix("ANSWER ")) if answers else {"error": said[-1000:]}
+    answer = made.verify(source + "\ncandidate = rmsnorm_candidate\n", "triton", n=7, warmup=2, timeout_s=120.0, limit_s=400.0)
     bench.note("original", {"label": "rmsnorm, 0.1.1", "seconds": round(time.monotonic() - began, 1), "answer": answer})
 
 

@@ -21,7 +21,7 @@ from hotkernel_contract.pool import decoy
 from hotkernel_contract.selftest import refuse_weak, rounds_for
 from hotkernel_contract.target import Target, TargetError, find_target
 
-SMALL_PART, SMALL_MOST = 256, 4  # each call has its own of so many inputs that are less than this part of those that stream
+SMALL_PART, SMALL_MOST = 256, 4  # each call has its own of so many inputs that are at most this part of those that stream
 ROUGH_ROUNDS = 3  # of every baseline in turn, where there are several to choose from
 
 
@@ -51,6 +51,7 @@ class LoadedTarget:
         """Choose the fastest baseline as the function, and call it: what every other call's outputs must be like."""
         self.target, self.times_us, self.baseline_name = self._fastest(self.target.settle(self.device))
         self.seen = observe(self.target, self.device)
+        self.bytes = {name: x.numel() * x.element_size() for name, x in self.seen.inputs.items()}
         self.target.keep_small(self._small())
         self.tolerances = self.seen.tolerances(self.target)
         self.call = {**self.target.call.to_plain(), "names": [kind.name for kind in self.seen.returned],
@@ -107,22 +108,19 @@ class LoadedTarget:
 
         A module's weights stay shared: it would bind them anew for each call.
         """
-        sizes = {name: x.numel() * x.element_size() for name, x in self.seen.inputs.items()}
-        streamed = sum(sizes[name] for name in self.target.rotate)
-        found = [name for name in self._shared() if name in self.target.inputs and sizes[name] * SMALL_PART <= streamed]
+        streamed = sum(self.bytes[name] for name in self.target.rotate)
+        found = [name for name in self._shared() if name in self.target.inputs and self.bytes[name] * SMALL_PART <= streamed]
         return found if len(found) <= SMALL_MOST else []
 
     def _sizes(self) -> Dict[str, int]:
         """Bytes that stream in, that come out, and that one slot costs with all its copies. Of what a call writes in place,
         only what it changed is known to move."""
         target, seen = self.target, self.seen
-        sizes = {n: x.numel() * x.element_size() for n, x in seen.inputs.items()}
-        streamed = {n: size for n, size in sizes.items() if n in target.rotate}
+        streamed = sum(size for name, size in self.bytes.items() if name in target.rotate and name not in target.writes)
         returned = sum(y.numel() * y.element_size() for kind, y in zip(seen.kinds, seen.outputs.values()) if not kind.is_written)
-        own = sum(sizes[name] for name in target.per_call)
+        own = sum(self.bytes[name] for name in target.per_call)
         copies = sum(y.numel() * (2 * y.element_size() + (8 if y.element_size() >= 4 else 4)) for y in seen.outputs.values())
-        return {"streamed_bytes": sum(size for name, size in streamed.items() if name not in target.writes),
-                "output_bytes": returned + seen.changed_bytes, "entry_bytes": 2 * own + copies}
+        return {"streamed_bytes": streamed, "output_bytes": returned + seen.changed_bytes, "entry_bytes": 2 * own + copies}
 
     def _fastest(self, target: Target) -> Tuple[Target, Dict[str, float], str]:
         """The target with the fastest of its baselines as the function, and about what a call of each takes, in us."""

@@ -79,16 +79,21 @@ class Scripted:
         return Stamped(50.0 + 100.0 * len(picks), None, 0.0)
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-@pytest.mark.parametrize("sides", [[Side.BASELINE, Side.CANDIDATE], [Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT]])
-@pytest.mark.parametrize("seed", range(6))
-def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared, seed):
+def measured(sides, seed: int, rounds: list[str], *, is_shared: bool = False):
+    """A pair's batches as they were asked for: the plan, the oracle that wrote down, the batches."""
     scripted = Scripted()
     plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
     drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
     values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
-                    Phases(), ["zeros", "large"], {}, drawn, chance=random.Random(seed))
-    batches = values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+                    Phases(), rounds, {}, drawn, chance=random.Random(seed))
+    return plan, scripted, values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("sides", [[Side.BASELINE, Side.CANDIDATE], [Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT]])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared, seed):
+    plan, scripted, batches = measured(sides, seed, ["zeros", "large"], is_shared=is_shared)
 
     timed = [drawing for drawing in scripted.drawings[1:] if Side.CANDIDATE in drawing]
     assert len(timed) == plan.values_per_pair * (2 if is_shared else 1) + 2  # with two rounds
@@ -101,13 +106,7 @@ def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_side_that_begins_changes_with_every_value(seed):
-    scripted = Scripted()
-    plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted())
-    drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
-    values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
-                    Phases(), [], {}, drawn, chance=random.Random(seed))
-    sides = (Side.BASELINE, Side.CANDIDATE)
-    batches = values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+    plan, _, batches = measured((Side.BASELINE, Side.CANDIDATE), seed, [])
 
     first = [next(batch.side for batch in batches if batch.value == value) for value in range(plan.values_per_pair)]
     assert first[::2] == [first[0]] * (plan.values_per_pair // 2)
