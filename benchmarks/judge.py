@@ -7,7 +7,7 @@ faster; and what resampling its pairs says), `planted` (a kernel that moves 1, 2
 kernel launched twice against once), `slopes` (n2 against 2·n2, and slots with the flush left out), `forked` (forked against
 cold-started workers), `speed` (seconds of a verify, cold and warm, by phase), `original` (0.1.1's verify as its users run
 it). DIR/judge.json is written anew after every verify and holds every number, of which card and which sources (`runs`);
-a run into the same DIR goes on where the last one ended. DIR/judge.md holds the tables. The state folder is
+a run into the same DIR goes on where the last one ended. DIR/judge.md, written at the end, holds the tables. The state folder is
 one of the run's own, so no verify here continues another's test. On several cards, a run on each (CUDA_VISIBLE_DEVICES) into
 a DIR of its own; then `judge.py --out ALL --join DIR …` puts their rows together.
 """
@@ -21,14 +21,12 @@ import datetime
 import hashlib
 import json
 import os
-import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +34,16 @@ ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "src"), str(HERE)]
 
+import judge_tables
 from original_hotkernel import Original
 
 from hotkernel.errors import ToolError
 from hotkernel.harness.zygote import Nursery
 from hotkernel.judge import samples
-from hotkernel.judge.verdict import next_step
 from hotkernel.records import comparisons
 from hotkernel.records.files import write_whole
 from hotkernel.schema.comparison import Comparison
-from hotkernel.schema.verdict import Mode, Pair, Plan, Side, VerdictKind
+from hotkernel.schema.verdict import Side, VerdictKind
 from hotkernel.session import Session
 from hotkernel.tools.speed import judge
 
@@ -53,7 +51,6 @@ NINE = ("rmsnorm_triton", "rmsnorm_eager", "softmax", "clone", "gemv", "matmul",
 LONG = ("looped_1ms", "looped_50ms", "looped_500ms")
 STOCK = ("rmsnorm_eager", "softmax", "gemv", "clone")  # whose equal sides are judged again and again
 PLANTED_ROWS = {1: 41, 2: 82, 5: 205}  # of 4096
-RESAMPLED = 20_000
 LAUNCHES = 3  # verifies
 # What differs in the copies of the package that `slopes` compares: file -> what stands there, and what stands there instead.
 CHANGES: dict[str, dict[str, tuple[str, str]]] = {
@@ -134,9 +131,12 @@ class Bench:
         self.write()
 
     def write(self) -> None:
-        """Both files, anew."""
+        """What was found so far."""
         write_whole(self.options.out / "judge.json", comparisons.as_json(self.found))
-        write_whole(self.options.out / "judge.md", "\n".join(_tables(self.found["parts"])) + "\n")
+
+    def write_tables(self) -> None:
+        """At the end alone: what resampling says takes seconds."""
+        write_whole(self.options.out / "judge.md", "\n".join(judge_tables.tables(self.found["parts"])) + "\n")
 
 
 def _times(measured: Any) -> dict[str, Any] | None:
@@ -268,127 +268,6 @@ def original(bench: Bench) -> None:
     bench.note("original", {"label": "rmsnorm, 0.1.1", "seconds": round(time.monotonic() - began, 1), "answer": answer})
 
 
-# What resampling says -------------------------------------------------------------------------------------------------
-
-
-def resampled(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Whole verdicts on pairs drawn from all that were measured of equal sides, either way round."""
-    bank = [Pair(**pair) for row in rows for pair in row.get("pairs", ())]
-    if len(bank) < 30:
-        return None
-    plan, chance = Plan(Mode.BATCHES, 2, 10, 8, (3, 5, 7, 10), 3), random.Random(20261130)
-    told: collections.Counter[str] = collections.Counter()
-    for _ in range(RESAMPLED):
-        pairs: list[Pair] = []
-        while (step := next_step(plan, pairs)).verdict is None:
-            have = sum(pair.stage is step.stage for pair in pairs)
-            for number in range(step.pairs - have):
-                pair, sign = chance.choice(bank), chance.choice((1, -1))
-                pairs.append(Pair(step.stage, len(pairs) + number, sign * pair.log_ratio, pair.within_sd, pair.values))
-        told[str(step.verdict.kind)] += 1
-    logs = [pair.log_ratio for pair in bank]
-    return {"pairs": len(bank), "sd_pct": 100 * statistics.stdev(logs), "mean_pct": 100 * statistics.fmean(logs),
-            "runs": RESAMPLED, "rates_pct": {kind: 100 * count / RESAMPLED for kind, count in told.items()}}
-
-
-# Tables ---------------------------------------------------------------------------------------------------------------
-
-
-def _tables(parts: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    tables = {"cupti": _of_cupti, "aa": _of_aa, "planted": _of_planted, "launches": _of_launches, "slopes": _of_slopes,
-              "forked": _of_forked, "speed": _of_speed, "original": _of_original}
-    for name, table in tables.items():
-        if parts.get(name):
-            yield f"\n## {name}\n"
-            yield from table(parts)
-
-
-def _of_cupti(parts: dict[str, Any]) -> Iterator[str]:
-    theirs = {row["label"]: row for row in parts.get("cupti_times", ())}
-    yield "| kernel | device time, us (n) | sd of a value, us | CUPTI, us | gap between kernels, us | apart | from CUPTI + gap |"
-    yield "|---|---|---|---|---|---|---|"
-    for row in parts["cupti"]:
-        mine, other = row.get("baseline"), theirs.get(row["label"])
-        if mine and other:
-            apart = mine["median_us"] - other["cupti_us"]
-            yield (f"| {row['label']} | {mine['median_us']:.2f} ({mine['n']}) | {mine['std_us'] or 0:.2f} "
-                   f"| {other['cupti_us']:.2f} | {other['gap_us']:.2f} "
-                   f"| {apart:+.2f} us, {100 * apart / other['cupti_us']:+.1f} % | {apart - other['gap_us']:+.2f} us |")
-
-
-def _counted(rows: list[dict[str, Any]]) -> dict[str, collections.Counter[str]]:
-    counts: dict[str, collections.Counter[str]] = {}
-    for row in rows:
-        word = "equivalent" if row.get("equivalent") else row["verdict"]
-        counts.setdefault(row["label"], collections.Counter())[word] += 1
-    return counts
-
-
-def _of_aa(parts: dict[str, Any]) -> Iterator[str]:
-    yield "| equal sides | verdicts | sd of a pair, % | seconds, median |"
-    yield "|---|---|---|---|"
-    for label, counts in _counted(parts["aa"]).items():
-        rows = [row for row in parts["aa"] if row["label"] == label]
-        logs = [pair["log_ratio"] for row in rows for pair in row.get("pairs", ())]
-        yield (f"| {label} | {_said(counts)} | {100 * statistics.stdev(logs) if len(logs) > 1 else 0:.3f} "
-               f"| {statistics.median(row.get('seconds', 0) for row in rows):.2f} |")
-    found = resampled(parts["aa"])
-    if found:
-        rates = ", ".join(f"{kind} {rate:.2f} %" for kind, rate in found["rates_pct"].items())
-        yield (f"\nResampled: {found['runs']} verdicts on pairs drawn from these {found['pairs']} (sd {found['sd_pct']:.3f} %), "
-               f"either way round: {rates}.")
-
-
-def _of_planted(parts: dict[str, Any], part: str = "planted") -> Iterator[str]:
-    yield "| a baseline that does more | verdicts | gain read, median | seconds, median |"
-    yield "|---|---|---|---|"
-    for label, counts in _counted(parts[part]).items():
-        rows = [row for row in parts[part] if row["label"] == label]
-        gains = [100 * (row["speedup"] - 1) for row in rows if row.get("speedup")]
-        yield (f"| {label} | {_said(counts)} | {statistics.median(gains) if gains else 0:.2f} % "
-               f"| {statistics.median(row.get('seconds', 0) for row in rows):.2f} |")
-
-
-def _of_launches(parts: dict[str, Any]) -> Iterator[str]:
-    return _of_planted(parts, "launches")
-
-
-def _said(counts: collections.Counter[str]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
-
-
-def _of_slopes(parts: dict[str, Any]) -> Iterator[str]:
-    yield "| kernel and way | us, both sides |"
-    yield "|---|---|"
-    for row in parts["slopes"]:
-        yield f"| {row['label']} | {', '.join(f'{us:.2f}' for us in row['us']) if row['us'] else row['reason']} |"
-
-
-def _of_forked(parts: dict[str, Any]) -> Iterator[str]:
-    for label in ("forked", "cold"):
-        rows = [row for row in parts["forked"] if row["label"] == label and row.get("baseline")]
-        times = [row[side]["median_us"] for row in rows for side in ("baseline", "candidate")]
-        if len(times) > 1:
-            yield (f"{label}: {len(times)} processes, {min(times):.2f} to {max(times):.2f} us, "
-                   f"median {statistics.median(times):.2f}, sd {statistics.stdev(times):.2f}\n")
-
-
-def _of_speed(parts: dict[str, Any]) -> Iterator[str]:
-    yield "| verify of the rmsnorm example, confirmation included | seconds | verdict | phases, s |"
-    yield "|---|---|---|---|"
-    for row in parts["speed"]:
-        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in (row.get("phases") or {}).items()
-                           if seconds >= 0.05 and not name.startswith("batch"))
-        yield f"| {row['label']} | {row.get('seconds', 0):.2f} | {row['verdict']} | {phases} |"
-
-
-def _of_original(parts: dict[str, Any]) -> Iterator[str]:
-    for row in parts["original"]:
-        answer = row["answer"]
-        said = answer.get("verdict") or answer.get("error")
-        yield f"{row['label']}: {row['seconds']} s, {said}, speedup {answer.get('speedup')}\n"
-
-
 PARTS: dict[str, Callable[[Bench], None]] = {
     part.__name__: part for part in (cupti, aa, planted, launches, slopes, forked, speed, original)}
 
@@ -416,6 +295,7 @@ def main() -> int:
                 bench.note("parts_done", {"label": part, "at_s": round(time.monotonic() - bench.began, 1)})
         finally:
             bench.session.nursery.close()
+            bench.write_tables()
             if (bench.state / "comparisons").is_dir():
                 shutil.make_archive(str(options.out / f"comparisons-{bench.run}"), "gztar", bench.state / "comparisons")
     said = [row["label"] for row in bench.found["parts"].get("aa", ()) if row["verdict"] == str(VerdictKind.FASTER)]

@@ -77,11 +77,11 @@ class Speedrun:
         return {name: read[name] for name in sorted(read, key=place)}
 
     def keep(self, name: str, row: dict[str, Any]) -> None:
-        """One target's journal, and the table of all."""
+        """One target's journal."""
         write_whole(self.journal / f"{name}.json", json.dumps(row, indent=1) + "\n")
-        self.write_table()
 
     def write_table(self) -> None:
+        """Of all targets, at the end: it reads every record."""
         write_whole(self.out / "SPEEDRUN.md", "\n".join(speedrun_table.table(self.rows(), store.read(self.out).records)) + "\n")
 
     def check_time(self) -> None:
