@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from types import SimpleNamespace
 
@@ -55,9 +56,11 @@ def test_equal_sides_under_heavy_noise_are_hardly_ever_plain():
 class Scripted:
     """An oracle and batches that only write down what is drawn and which side answers which entries of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, times_as_fast: float = 1.0) -> None:
+        self.us = {Side.BASELINE: 100.0, Side.CANDIDATE: 100.0 / times_as_fast, Side.INCUMBENT: 100.0 / times_as_fast}
         self.drawings: list[dict[Side, set[int]]] = []
         self.sizes: list[int] = []
+        self.kinds: list[str] = []
         self.now = 0
         self.runs: list[tuple[Side, int]] = []
 
@@ -66,6 +69,7 @@ class Scripted:
         if again is None:
             self.drawings.append({})
             self.sizes.append(size)
+            self.kinds.append(kind)
         self.now = len(self.drawings) - 1 if again is None else again
         return {"number": self.now}
 
@@ -76,17 +80,18 @@ class Scripted:
         assert max(picks) < self.sizes[self.now]
         self.drawings[self.now].setdefault(worker.side, set()).update(picks)
         self.runs.append((worker.side, len(picks)))
-        return Stamped(50.0 + 100.0 * len(picks), None, 0.0)
+        return Stamped(50.0 + self.us[worker.side] * len(picks), None, 0.0)
 
 
-def measured(sides, seed: int, rounds: list[str], *, is_shared: bool = False):
+def measured(sides, seed: int, rounds: list[str], *, is_shared: bool = False, times_as_fast: float = 1.0,
+             stage: Stage = Stage.LOOK):
     """A pair's batches as they were asked for: the plan, the oracle that wrote down, the batches."""
-    scripted = Scripted()
+    scripted = Scripted(times_as_fast)
     plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
     drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
     values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
                     Phases(), rounds, {}, drawn, chance=random.Random(seed))
-    return plan, scripted, values.of_pair(PairOfWorkers(Stage.LOOK, 1, {side: SimpleNamespace(side=side) for side in sides}))
+    return plan, scripted, values.of_pair(PairOfWorkers(stage, 1, {side: SimpleNamespace(side=side) for side in sides}))
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
@@ -112,3 +117,29 @@ def test_the_side_that_begins_changes_with_every_value(seed):
     assert first[::2] == [first[0]] * (plan.values_per_pair // 2)
     assert first[1::2] == [first[1]] * (plan.values_per_pair // 2)
     assert first[0] is not first[1]
+
+
+@pytest.mark.parametrize(("times_as_fast", "sides", "stage", "values"), [
+    (3.0, (Side.BASELINE, Side.CANDIDATE), Stage.LOOK, 2),
+    (1 / 3.0, (Side.BASELINE, Side.CANDIDATE), Stage.LOOK, 2),
+    (1.6, (Side.BASELINE, Side.CANDIDATE), Stage.LOOK, 4),
+    (3.0, (Side.BASELINE, Side.CANDIDATE), Stage.CONFIRMATION, 4),  # what is said of a gain is the confirmation's
+    (3.0, (Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT), Stage.LOOK, 4),  # which may be as fast as the candidate
+    (1.05, (Side.BASELINE, Side.CANDIDATE), Stage.LOOK, 8),
+])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pair_takes_fewer_values_the_plainer_they_are(times_as_fast, sides, stage, values, seed):
+    _, scripted, batches = measured(sides, seed, ["zeros", "large"], times_as_fast=times_as_fast, stage=stage)
+
+    assert {batch.value for batch in batches} == set(range(values))
+    firsts = [batches[4 * value if len(sides) == 2 else 6 * value].side for value in range(values)]
+    assert firsts.count(firsts[0]) == values / 2  # as often the one first as the other
+    assert scripted.kinds.count("zeros") == scripted.kinds.count("large") == 1  # however early a pair ends
+    assert all(drawing[Side.CANDIDATE] <= drawing[Side.BASELINE] for drawing in scripted.drawings if Side.CANDIDATE in drawing)
+
+
+def test_equal_sides_are_never_so_plain_that_two_values_are_enough():
+    chance = random.Random(5)
+    plain = sum(is_plain(batches([chance.lognormvariate(0, 0.2) for _ in range(2)]), math.log(2)) for _ in range(20_000))
+
+    assert plain < 10

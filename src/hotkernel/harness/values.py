@@ -20,6 +20,7 @@ from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
 PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
+PLAINER = math.log(2)  # one that needs no more than two values, in a look: what is said of a gain is the confirmation's
 MOST = 2 / 3  # of the time since the first batch: a side that took more of it, twice what all else took, is why it ran out
 FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
@@ -31,7 +32,7 @@ WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU
 Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
 
 
-def is_plain(batches: Sequence[Batch]) -> bool:
+def is_plain(batches: Sequence[Batch], beyond: float = PLAIN) -> bool:
     """Whether every value so far says that the candidate is much faster, or much slower, and by about as much.
 
     Half of a pair's values find that as surely as all of them; what one pair says of another is not touched by it.
@@ -46,7 +47,7 @@ def is_plain(batches: Sequence[Batch]) -> bool:
                   for by_calls in sides.values() if len(by_calls) > 1]
         if len(slopes) == 2 and min(slopes) > 0:
             logs.append(math.log(slopes[0] / slopes[1]) * (1 if next(iter(sides)) is Side.BASELINE else -1))
-    return len(logs) > 1 and min(map(abs, logs)) > PLAIN and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
+    return len(logs) > 1 and min(map(abs, logs)) > beyond and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
 
 
 def is_far_slower(batches: Sequence[Batch]) -> bool:
@@ -91,7 +92,7 @@ class Values:
     def of_pair(self, pair: PairOfWorkers) -> list[Batch]:
         """Warm the pair up, then all its values; raises SideFault, CannotQueue or Unreadable."""
         with self.phases.of("warm-up"):
-            self._warm(pair, list(pair.workers))
+            self._warm(pair, [side for side in pair.workers if side is not Side.BASELINE or not pair.alone])
         order = [side for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE) if side in pair.workers]
         if self.chance.random() < 0.5:
             order.reverse()
@@ -101,6 +102,8 @@ class Values:
                 pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at),
                 lambda value, batches: self._is_enough(pair, value, batches))
             self._answer_rest(pair)
+            if all(batch.value < round_at for batch in batches):  # a pair that ended before them
+                self._rounds(pair)
         return batches
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
@@ -111,8 +114,12 @@ class Values:
             return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
 
     def _is_enough(self, pair: PairOfWorkers, value: int, batches: Sequence[Batch]) -> bool:
-        """Whether a pair needs no more than the values before this one: half of them, or one that says far slower."""
-        return (pair.number == 0 and is_far_slower(batches)) or (value == self.plan.values_per_pair // 2 and is_plain(batches))
+        """Whether a pair needs no more than the values before this one: one that says far slower, two or half that are plain."""
+        if pair.number == 0 and is_far_slower(batches):
+            return True
+        if value == 2 and pair.stage is Stage.LOOK and Side.INCUMBENT not in pair.workers:
+            return is_plain(batches, PLAINER)
+        return value == self.plan.values_per_pair // 2 and is_plain(batches)
 
     def _repeated(self, values: int, take: Callable[[int], list[Batch]],
                   is_enough: Callable[[int, Sequence[Batch]], bool] = lambda _value, _batches: False) -> list[Batch]:
@@ -131,9 +138,8 @@ class Values:
 
     def _value(self, pair: PairOfWorkers, value: int, order: Sequence[Side], *, is_after_rounds: bool) -> list[Batch]:
         """One value of each side; ahead of one of a pair's, the pair's rounds of correctness."""
-        if is_after_rounds and self.rounds:
-            for kind in [self.rounds.pop() for _ in self.rounds[:ROUNDS_A_PAIR]]:
-                self._round(pair, kind)
+        if is_after_rounds:
+            self._rounds(pair)
         batches = [batch for side in order for batch in self._turn(pair, side, value)]
         if self.fork.sweep():
             raise SideFault(Fault(VerdictKind.INVALID, "escaped_process", "a side started a process that left its tree, "
@@ -200,6 +206,11 @@ class Values:
         entries = itertools.cycle(self.chance.sample(range(held), held))
         picks = [list(itertools.islice(entries, calls)) for calls in drawing.calls]
         return self.chance.sample(picks, len(picks))
+
+    def _rounds(self, pair: PairOfWorkers) -> None:
+        """A pair's rounds of correctness, while there are kinds that were not checked yet."""
+        for kind in [self.rounds.pop() for _ in self.rounds[:ROUNDS_A_PAIR]]:
+            self._round(pair, kind)
 
     def _round(self, pair: PairOfWorkers, kind: str) -> None:
         """A batch of each side on other inputs than the timed ones; raises SideFault.
