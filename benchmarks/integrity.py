@@ -213,7 +213,7 @@ def _judge(session: Session, case: Case, row: Row, baseline: Path, options: argp
 
 def _run_original(options: argparse.Namespace, cases: Sequence[Case], rows: Sequence[Row], work: Path, out: Path) -> None:
     """Each case once under hotkernel 0.1.1."""
-    original = Original(options.original, work, options.shape)
+    original = Original(options.original, work, TARGET, FUNCTION, {"x": options.shape, "w": options.shape.rpartition("x")[2]})
 
     def one(case: Case, row: Row) -> Row:
         if row.original_verdict is None and not _is_late(options):

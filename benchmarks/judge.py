@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "src"), str(HERE)]
 
 import judge_tables
-from original_hotkernel import Original
+from original_hotkernel import FUNCTION, Original
 
 from hotkernel.errors import ToolError
 from hotkernel.harness.zygote import Nursery
@@ -262,7 +262,7 @@ def speed(bench: Bench) -> None:
 def original(bench: Bench) -> None:
     """hotkernel 0.1.1 on the same example, n=7 and warmup=2, its users' defaults."""
     source = (ROOT / "examples" / "01_rmsnorm" / "rmsnorm_candidate.py").read_text(encoding="utf-8").partition("if __name__")[0]
-    made = Original(bench.options.original, bench.work, "4096x8192")
+    made = Original(bench.options.original, bench.work, "rmsnorm", FUNCTION, {"x": "4096x8192", "w": "8192"})
     began = time.monotonic()
     answer = made.verify(source + "\ncandidate = rmsnorm_candidate\n", "triton", n=7, warmup=2, timeout_s=120.0, limit_s=400.0)
     bench.note("original", {"label": "rmsnorm, 0.1.1", "seconds": round(time.monotonic() - began, 1), "answer": answer})

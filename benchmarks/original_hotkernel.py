@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def rmsnorm(x, w):
     xf = x.float()
     return (xf * torch.rsqrt(xf.pow(2).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
 """
-AS_SCRIPT = """from rmsnorm_baseline import run
+AS_SCRIPT = """from {target}_baseline import run
 
 {source}
 
@@ -30,7 +31,7 @@ if __name__ == "__main__":
 NEW = """import sys
 sys.path.insert(0, {wheel!r})
 from hotkernel.newtarget import main
-sys.exit(main(["rmsnorm", "--from", {function!r}, "--shape", {shape!r}, "--extra", {extra!r}, "--out", {out!r}]))
+sys.exit(main({arguments!r}))
 """
 VERIFY = """import json, sys
 sys.path.insert(0, {wheel!r})
@@ -52,28 +53,35 @@ TAIL = 1000  # characters of what it printed, where it gave no answer
 
 
 class Original:
-    """Its target of an rmsnorm, and verdicts against it."""
+    """A target of its own making, and verdicts against it."""
 
-    def __init__(self, wheel: Path, work: Path, shape: str) -> None:
-        """Unpack it below `work` and have it make the target. Raises SystemExit where it makes none."""
-        self.wheel, self.target = work / "wheel", work / "original"
+    def __init__(self, wheel: Path, work: Path, name: str, source: str, shapes: Mapping[str, str]) -> None:
+        """Unpack it below `work` and have it make a target of the function `name` in `source`.
+
+        `shapes` of its inputs in call order, as "4096x8192"; the first is `x`. Raises SystemExit where it makes none.
+        """
+        self.wheel, self.name, self.target = work / "wheel", name, work / "original"
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(self.wheel)
         self.target.mkdir()
         kernels = self.target / "kernels.py"
-        kernels.write_text(FUNCTION, encoding="utf-8")
-        made = _ask(NEW.format(wheel=str(self.wheel), function=f"{kernels}:rmsnorm", shape=shape,
-                               extra=f"w:{shape.split('x')[-1]}", out=str(self.target)), NEW_S)
-        if not (self.target / "rmsnorm_baseline.py").exists():
+        kernels.write_text(source, encoding="utf-8")
+        first, *others = shapes.items()
+        arguments = [name, "--from", f"{kernels}:{name}", "--shape", first[1], "--out", str(self.target)]
+        for each, shape in others:
+            arguments += ["--extra", f"{each}:{shape}"]
+        made = _ask(NEW.format(wheel=str(self.wheel), arguments=arguments), NEW_S)
+        if not (self.target / f"{name}_baseline.py").exists():
             raise SystemExit(f"the original made no target: {made[-2000:]}")
 
     def verify(self, source: str, name: str, *, n: int, warmup: int, timeout_s: float, limit_s: float) -> dict[str, Any]:
         """Its answer on a candidate, in a folder of its own; `error` where it gave none. `source` defines `candidate`."""
         own = self.target.with_name(f"original-{name}")
         shutil.copytree(self.target, own)
-        candidate = own / "rmsnorm_candidate.py"
-        candidate.write_text(AS_SCRIPT.format(source=source, name=name), encoding="utf-8")
-        said = _ask(VERIFY.format(wheel=str(self.wheel), candidate=str(candidate), baseline=str(own / "rmsnorm_baseline.py"),
+        candidate = own / f"{self.name}_candidate.py"
+        candidate.write_text(AS_SCRIPT.format(target=self.name, source=source, name=name), encoding="utf-8")
+        baseline = own / f"{self.name}_baseline.py"
+        said = _ask(VERIFY.format(wheel=str(self.wheel), candidate=str(candidate), baseline=str(baseline),
                                   n=n, warmup=warmup, cwd=str(own), timeout=int(timeout_s)), limit_s)
         answers = [line for line in said.splitlines() if line.startswith("ANSWER ")]
         if not answers:

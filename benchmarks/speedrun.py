@@ -4,11 +4,12 @@
 
 A name is a target or one attempt, `rmsnorm` or `rmsnorm/07`. Parts, of each target in this order: `attempts` (verify each
 beside the best so far), `profile` (ncu on the baseline and the best: what changed), `record` (every attempt, won or lost,
-with its hypothesis), `confirm` (three independent repeats of the best), `compiled` (the best against torch.compile). What DIR
-holds already is not done again, so that a run may be stopped and continued, and an attempt added later is the only one run.
-An attempt is a file whose docstring is its hypothesis and which defines `candidate`. DIR holds results/, LEADERBOARD.md,
-SPEEDRUN.md (what the loop cost), journal/ (a file a target) and state/. Runs on several cards may share DIR, each with targets
-of its own.
+with its hypothesis), `confirm` (three independent repeats of the best), `compiled` (the best against torch.compile),
+`original` (with --original: what hotkernel 0.1.1's own verify says of the best, for the three targets that its board shows).
+What DIR holds already is not done again, so that a run may be stopped and continued, and an attempt added later is the only
+one run. An attempt is a file whose docstring is its hypothesis and which defines `candidate`. DIR holds results/,
+LEADERBOARD.md, SPEEDRUN.md (what the loop cost), journal/ (a file a target) and state/. Runs on several cards may share DIR,
+each with targets of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import speedrun_table
+from original_hotkernel import Original
 
 from hotkernel.errors import ToolError
 from hotkernel.machine import driver
@@ -43,7 +46,7 @@ from hotkernel.tools.kernels import profile
 from hotkernel.tools.records import record
 from hotkernel.tools.speed import verify
 
-PARTS = ("attempts", "profile", "record", "confirm", "compiled")
+PARTS = ("attempts", "profile", "record", "confirm", "compiled", "original")
 ORDER = ("rmsnorm", "softmax", "gemv", "layernorm", "gelu", "swiglu", "residual_rmsnorm", "rotary", "cross_entropy", "int4_gemv",
          "rmsnorm_backward", "matmul_2048", "matmul_8192", "attention")
 CONFIRMATIONS = 3
@@ -52,6 +55,9 @@ LAST = "99"  # what the name of the deliberately wrong attempt begins with: it i
 VERIFY_S, PROFILE_S, COMPILED_S = 120.0, 120.0, 240.0  # that one may take at most
 COMPILED_PAIRS = 5  # each of whose processes compiles anew, for seconds
 TRIES = 2  # of an attempt that no verdict came of, or one from a card that was not quiet
+ORIGINALS = ("rmsnorm", "softmax", "gemv")  # what hotkernel 0.1.1 shows on its board
+ORIGINAL_RUNS = {"n": 3, "warmup": 1}  # of each side, a process each, some 5 s on an H200's host; its default takes 18 of them
+ORIGINAL_S = 240.0
 LAUNCHES = {"baseline": 12, "candidate": 4}  # that ncu looks at: one call's kernels
 
 
@@ -255,6 +261,27 @@ class Target:
         against = f"against {row.get('baseline')}"
         say(f"{self.name} compiled", f"{row['verdict']} {row['speedup'] or ''} {against}  {row['reason']}"[:200])
 
+    def original(self) -> None:
+        """The best under hotkernel 0.1.1, by a target of its own making and its own verify, right after ours."""
+        best, wheel, done = self.best, self.run.options.original, self.row.get("original", {})
+        if best is None or wheel is None or self.name not in ORIGINALS or done.get("of") == best["sha256"]:
+            return
+        self.run.check_time()
+        began = time.monotonic()
+        shapes = comparisons.load(self.run.out / "state", best["id"]).shapes
+        source = self.candidate(best["sha256"]).read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory(prefix="original-") as work:
+            made = Original(wheel, Path(work), self.name, (self.folder / "mykernels.py").read_text(encoding="utf-8"),
+                            {name: "x".join(map(str, shape)) for name, shape in shapes.items()})
+            answer = made.verify(source, "kept", **ORIGINAL_RUNS, timeout_s=ORIGINAL_S / 2, limit_s=ORIGINAL_S)
+        kept = ("verdict", "speedup", "reason", "error")
+        self.row["original"] = {"of": best["sha256"], "id": best["id"], **ORIGINAL_RUNS,
+                                **{name: answer.get(name) for name in kept},
+                                **{f"{side}_ms": (answer.get(side) or {}).get("mean_ms") for side in ("baseline", "candidate")},
+                                "seconds": self._spent("original", began)}
+        self.run.keep(self.name, self.row)
+        say(f"{self.name} original", f"{self.row['original']}"[:300])
+
     def _spent(self, part: str, began: float) -> float:
         """All seconds of this part so far: a best that changes is profiled, confirmed and compared again."""
         return round(self.row.get(part, {}).get("seconds", 0.0) + time.monotonic() - began, 2)
@@ -288,6 +315,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=7, help="most pairs of processes in a verify")
     parser.add_argument("--who", default="Claude", help="who honestly made the attempts")
     parser.add_argument("--ncu-set", default="", help="ncu's set; full has the stalls, and takes several times as long")
+    parser.add_argument("--original", type=Path, help="a wheel of hotkernel 0.1.1")
     parser.add_argument("--targets", type=Path, default=ROOT / "speedrun")
     options = parser.parse_args()
     there = sorted((each.parent for each in options.targets.glob("*/attempts")), key=lambda each: place(each.name))

@@ -20,6 +20,28 @@ def table(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...]) -> Itera
     for name, row in rows.items():
         if row["attempts"]:
             yield f"| {name} | " + " | ".join(cells(row, logged)) + " |"
+    if any(row.get("original") for row in rows.values()):
+        yield ""
+        yield ("| target | hotkernel 0.1.1: baseline, candidate | its speedup | its verdict | its seconds "
+               "| here: baseline, candidate | speedup (99 %) |")
+        yield "|---|---|---|---|---|---|---|"
+        for name, row in rows.items():
+            if row.get("original"):
+                yield f"| {name} | " + " | ".join(originals_cells(row["original"], logged)) + " |"
+
+
+def originals_cells(theirs: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
+    """What the older system said of the same candidate on the same card, and what was said here."""
+    there = [theirs["baseline_ms"], theirs["candidate_ms"]]
+    yield ", ".join(figures.duration(ms) if ms else figures.UNKNOWN for ms in there)
+    yield f"{theirs['speedup']:.2f}" if theirs["speedup"] else figures.UNKNOWN
+    yield theirs["verdict"] or "none"
+    yield f"{theirs['seconds']:.0f}"
+    ours = logged.get(theirs["id"])
+    found = ours.record.comparison if ours else None
+    sides = (found.baseline, found.candidate) if found else (None, None)
+    yield ", ".join(figures.duration(side.mean_ms) if side else figures.UNKNOWN for side in sides)
+    yield figures.short_speedup(found.speedup, found.interval_99) if found else figures.UNKNOWN
 
 
 def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
