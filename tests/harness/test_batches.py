@@ -15,6 +15,7 @@ from workers import Nest, own_environment, start_zygote
 
 from hotkernel.harness.batches import (
     CANARY,
+    FEW_RESTLESS,
     GATE_LONGER,
     GATE_MARGIN,
     LATE,
@@ -22,6 +23,8 @@ from hotkernel.harness.batches import (
     MAX_GATE_US,
     MIN_GATE_US,
     NEW_MEMORY,
+    RESTLESS,
+    STOOD_US,
     CannotQueue,
     CardBatches,
     Checks,
@@ -256,6 +259,7 @@ class ScriptedWorker:
 
     def __init__(self) -> None:
         self.new: list[int] = []
+        self.ran: list[float] = []  # while it had to stand still, ahead of each batch
         self.segments = {7: (2 << 20, "ab" * 64)}
 
     def receive_outputs(self, calls: int, nonce: int, deadline: float) -> tuple[list[Any], list[int]]:
@@ -267,7 +271,10 @@ class ScriptedWorker:
     def send(self, data: bytes) -> None:
         """Nobody listens."""
 
-    go_on = check_stood = check_log = lambda self: None
+    go_on = check_log = lambda self: None
+
+    def ran_us(self) -> float:
+        return self.ran.pop(0) if self.ran else 0.0
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
         return SideFault(Fault(kind, rule, reason, self.side))
@@ -366,6 +373,30 @@ def test_memory_that_is_new_in_a_batch_voids_it_and_is_opened_once():
 @pytest.mark.parametrize(("fill_us", "void"), [(20.0, None), (24.0, None), (30.0, CANARY), (200.0, CANARY)])
 def test_a_fill_that_takes_longer_than_alone_voids_the_batch(fill_us, void):
     assert run(card(ScriptedOracle(fill_us=fill_us))).void == void
+
+
+def test_a_side_that_ran_while_it_had_to_stand_voids_a_few_batches_and_is_at_fault_when_they_are_more():
+    batches, worker = card(ScriptedOracle()), ScriptedWorker()
+    worker.ran = [STOOD_US, 400.0, 0.0] + [STOOD_US + 1.0] * FEW_RESTLESS
+    voids = [run(batches, worker).void for _ in range(FEW_RESTLESS + 2)]
+    with pytest.raises(SideFault) as caught:
+        run(batches, worker)
+
+    assert voids == [None, RESTLESS, None] + [RESTLESS] * (FEW_RESTLESS - 1)
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("ran_out_of_turn", VerdictKind.INVALID)
+    assert "4 times" in caught.value.fault.reason
+
+
+def test_one_process_of_a_side_does_not_start_counting_anew():
+    batches = card(ScriptedOracle())
+    workers = [ScriptedWorker() for _ in range(FEW_RESTLESS + 1)]
+    for worker in workers:
+        worker.ran = [1000.0]
+    assert {run(batches, worker).void for worker in workers[:-1]} == {RESTLESS}
+    with pytest.raises(SideFault) as caught:
+        run(batches, workers[-1])
+
+    assert caught.value.fault.rule == "ran_out_of_turn"
 
 
 @pytest.mark.parametrize(("rule", "kind"), [("wrong_shape", VerdictKind.INCORRECT), ("outputs_overlap", VerdictKind.INCORRECT),

@@ -86,12 +86,22 @@ class Scripted:
 def measured(sides, seed: int, rounds: list[str], *, is_shared: bool = False, times_as_fast: float = 1.0,
              stage: Stage = Stage.LOOK):
     """A pair's batches as they were asked for: the plan, the oracle that wrote down, the batches."""
+    plan, scripted, values = values_of(rounds, seed, is_shared=is_shared, times_as_fast=times_as_fast)
+    return plan, scripted, values.of_pair(pair_of(stage, sides))
+
+
+def pair_of(stage: Stage, sides) -> PairOfWorkers:
+    return PairOfWorkers(stage, 1, {side: SimpleNamespace(side=side) for side in sides})
+
+
+def values_of(rounds: list[str], seed: int, *, is_shared: bool = False, times_as_fast: float = 1.0):
+    """Values that a scripted oracle and its batches make: the plan, the oracle, the values."""
     scripted = Scripted(times_as_fast)
     plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
     drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
     values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
                     Phases(), rounds, {}, drawn, chance=random.Random(seed))
-    return plan, scripted, values.of_pair(PairOfWorkers(stage, 1, {side: SimpleNamespace(side=side) for side in sides}))
+    return plan, scripted, values
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
@@ -143,3 +153,26 @@ def test_equal_sides_are_never_so_plain_that_two_values_are_enough():
     plain = sum(is_plain(batches([chance.lognormvariate(0, 0.2) for _ in range(2)]), math.log(2)) for _ in range(20_000))
 
     assert plain < 10
+
+
+@pytest.mark.parametrize(("times_as_fast", "values"), [(1.0, 4), (1.6, 2), (3.0, 2)])
+def test_a_baseline_alone_takes_half_as_many_values_as_the_pair_before(times_as_fast, values):
+    sides = (Side.BASELINE, Side.CANDIDATE)
+    _, _, measuring = values_of([], 1, times_as_fast=times_as_fast)
+    measuring.of_pair(pair_of(Stage.LOOK, sides))
+    alone = measuring.of_baseline_alone(pair_of(Stage.CONFIRMATION, sides))
+
+    assert [(batch.side, batch.stage) for batch in alone] == [(Side.BASELINE, Stage.ALONE)] * 2 * values
+
+
+def test_a_baseline_that_was_measured_alone_is_not_warmed_up_again():
+    _, scripted, measuring = values_of([], 1, times_as_fast=3.0)
+    pair = pair_of(Stage.CONFIRMATION, (Side.BASELINE, Side.CANDIDATE))
+    pair.alone = measuring.of_baseline_alone(pair)
+    scripted.runs.clear()
+    timed = measuring.of_pair(pair)
+
+    ran = {side: sum(each is side for each, _ in scripted.runs) for side in pair.workers}
+    timed_of = {side: sum(batch.side is side for batch in timed) for side in pair.workers}
+    assert ran[Side.CANDIDATE] > timed_of[Side.CANDIDATE]
+    assert ran[Side.BASELINE] == timed_of[Side.BASELINE] + 2  # what it had not answered of the candidate's inputs

@@ -31,7 +31,7 @@ class Asides:
             for side, worker in pair.workers.items():
                 self.call_us[side] = _with_launches(values, values.batches, worker)
             for side, worker in pair.workers.items():
-                claimed = _by_its_own_clock(values, worker)
+                claimed = _by_its_own_clock(values, values.batches, worker)
                 if claimed is not None:
                     self.witness_us[side] = claimed
 
@@ -52,10 +52,10 @@ def _with_launches(values: Values, batches: CardBatches, worker: WorkerLink) -> 
     return statistics.median(slopes)
 
 
-def _by_its_own_clock(values: Values, worker: WorkerLink) -> float | None:
+def _by_its_own_clock(values: Values, batches: CardBatches, worker: WorkerLink) -> float | None:
     """What a pair of events in the worker's own process says: a witness, who may lie."""
     number = nonce()
-    worker.check_stood()
+    batches.checks.stood(worker)
     worker.go_on()
     worker.send(protocol.pack(protocol.WITNESS, values.plan.n2, number))
     heard = worker.expect(protocol.WITNESSED, time.monotonic() + WITNESS_TIMEOUT_S, number)

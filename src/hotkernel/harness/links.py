@@ -19,7 +19,6 @@ from hotkernel_contract.protocol import Frame
 TAIL_BYTES = 2000
 LOG_LIMIT_BYTES = 64 << 20  # a worker that writes more than this fills somebody's disk
 PARTING_S = 1.0
-STOOD_US = 50.0  # the last of its stopping may be booked after it was seen to stand
 SAID_LIMIT = 400  # of a candidate's own words in a reason: they are data
 
 _FAULTS = {  # what a worker may say of itself -> the rule and the kind it is for a candidate
@@ -108,10 +107,9 @@ class WorkerLink:
         self.stopped_us = tree.used_us(self.standing or ())
         return self.standing is not None
 
-    def check_stood(self) -> None:
-        """Raise SideFault when something of it ran while it had to stand still: a process can have itself continued."""
-        if self.standing is not None and tree.used_us(self.standing) > self.stopped_us + STOOD_US:
-            raise self.fault("ran_out_of_turn", "it ran while it had to stand still")  # whoever starts another runs itself
+    def ran_us(self) -> float:
+        """What it had of the cores since it stands still; 0 while it does not. Whoever starts another process runs itself."""
+        return 0.0 if self.standing is None else tree.used_us(self.standing) - self.stopped_us
 
     def go_on(self) -> None:
         """Its turn: let its tree run."""

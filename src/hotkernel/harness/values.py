@@ -86,6 +86,7 @@ class Values:
     drawn: Drawing  # what the pool holds
     unanswered: list[list[Drawing]] = field(default_factory=list)  # what a candidate had in a turn, and no baseline since
     chance: random.Random = field(default_factory=random.SystemRandom)
+    taken: int = VALUES_PER_PAIR  # by the last pair
     began: float | None = None  # of time.monotonic: the first batch
     spent_s: dict[Side, float] = field(default_factory=dict)  # in each side's own batches
 
@@ -102,16 +103,18 @@ class Values:
                 pair, value, order[:: 1 - value % 2 * 2], is_after_rounds=value == round_at),
                 lambda value, batches: self._is_enough(pair, value, batches))
             self._answer_rest(pair)
-            if all(batch.value < round_at for batch in batches):  # a pair that ended before them
+            self.taken = 1 + max(batch.value for batch in batches)
+            if self.taken <= round_at:  # the pair ended before them
                 self._rounds(pair)
         return batches
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
-        """Values of the baseline while no other side has begun; the measure of what another's presence does to it."""
+        """Half a pair's values of the baseline, while no other side has begun: what another's presence does to it shows."""
         with self.phases.of("alone"):
             self._warm(pair, [Side.BASELINE])
             alone = replace(pair, stage=Stage.ALONE)
-            return self._repeated(max(2, self.plan.values_per_pair // 2), lambda value: self._turn(alone, Side.BASELINE, value))
+            half = max(2, min(self.taken, self.plan.values_per_pair) // 2)
+            return self._repeated(half, lambda value: self._turn(alone, Side.BASELINE, value))
 
     def _is_enough(self, pair: PairOfWorkers, value: int, batches: Sequence[Batch]) -> bool:
         """Whether a pair needs no more than the values before this one: one that says far slower, two or half that are plain."""
