@@ -384,7 +384,15 @@ def test_a_side_that_ran_while_it_had_to_stand_voids_a_few_batches_and_is_at_fau
 
     assert voids == [None, RESTLESS, None] + [RESTLESS] * (FEW_RESTLESS - 1)
     assert (caught.value.fault.rule, caught.value.fault.kind) == ("ran_out_of_turn", VerdictKind.INVALID)
-    assert "4 times" in caught.value.fault.reason
+    assert "4 of 6 times" in caught.value.fault.reason
+
+
+def test_in_a_long_verify_one_batch_in_a_hundred_may_be_restless():
+    batches, worker = card(ScriptedOracle()), ScriptedWorker()
+    worker.ran = ([1000.0] + [0.0] * 99) * 12
+    voids = [run(batches, worker).void for _ in range(1200)]
+
+    assert voids.count(RESTLESS) == 12
 
 
 def test_one_process_of_a_side_does_not_start_counting_anew():

@@ -24,8 +24,9 @@ CANARY_PART, CANARY_US = 0.03, 4.0
 RESTLESS = "a side did not stand still when it was told to"
 STOOD_US = 50.0  # the last of its stopping may be booked after it was seen to stand
 # Seen on a virtual machine, where a core is taken away for a while at any step: one batch in some 7,000 of honest sides was
-# booked late by more than that. So a few are void; whoever has itself continued does it more often, or gains nothing by it.
-FEW_RESTLESS = 3
+# booked late by more than that. So a few are void, three and one in a hundred: a look and a confirmation have three pairs each
+# at least, and a side that disturbs the other in one value of each is caught.
+FEW_RESTLESS, RESTLESS_ONE_IN = 3, 100
 CORES_PART, CORES_US = 0.01, 500.0  # by which a side's time on cores may exceed what they can give: two clocks
 SHARED = "the cores were shared with something else"
 SHARED_US, SHARED_PART = 200.0, 0.05  # a thread that is ready and waits so long for a core spoils a batch
@@ -61,7 +62,8 @@ class Checks:
 
     tallies: dict[str, dict[str, Any]] = field(default_factory=dict)
     returned: int = 1  # tensors that a call returns
-    restless: collections.Counter[Side] = field(default_factory=collections.Counter)  # batches ahead of which a side ran
+    stands: collections.Counter[Side] = field(default_factory=collections.Counter)  # how often a side had to stand still
+    restless: collections.Counter[Side] = field(default_factory=collections.Counter)  # and ran all the same
     seconds: dict[str, float] = field(default_factory=dict)
 
     def take(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
@@ -76,12 +78,12 @@ class Checks:
 
         A process can have itself continued. The batch that it did that for is void, the other side's before it, too.
         """
-        ran_us = worker.ran_us()
-        if ran_us > STOOD_US:
-            self.restless[worker.side] += 1
-            if self.restless[worker.side] > FEW_RESTLESS:
-                raise worker.fault("ran_out_of_turn", f"it ran while it had to stand still, {self.restless[worker.side]} times, "
-                                   f"this time for {ran_us:.0f} us")
+        side, ran_us = worker.side, worker.ran_us()
+        self.stands[side] += 1
+        self.restless[side] += ran_us > STOOD_US
+        if self.restless[side] > FEW_RESTLESS + self.stands[side] // RESTLESS_ONE_IN:
+            raise worker.fault("ran_out_of_turn", f"it ran while it had to stand still, {self.restless[side]} of "
+                               f"{self.stands[side]} times; the last time for {ran_us:.0f} us")
         return worker.standing is not None and ran_us <= STOOD_US
 
     def as_checks(self, broken: dict[str, tuple[str, str]]) -> tuple[Check, ...]:
