@@ -143,8 +143,9 @@ class HostBatches:
         count = len(order) * self.checks.returned
         done = [worker.expect(protocol.DONE, deadline, number) for _ in range(protocol.frames_of(count))]
         ended = time.perf_counter_ns()
-        used_us, wall_us = tree.used_us(mine) - used_us, (time.perf_counter_ns() - started) / 1e3
-        still = worker.stand_still()
+        by_then_us, wall_us = tree.used_us(mine), (time.perf_counter_ns() - started) / 1e3
+        used_us, still = by_then_us - used_us, worker.stand_still()
+        late_us = _late_us(worker, mine, by_then_us, (time.perf_counter_ns() - ended) / 1e3)
         waited_us = tree.waited_us(worker.pid) - waited_us
         if done[0].number != count:
             raise worker.fault("out_of_protocol", "it answered another number of outputs than was asked for")
@@ -162,7 +163,7 @@ class HostBatches:
         self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
         still = worker.stand_still() and still
         worker.check_log()
-        span_us = (ended - started) / 1e3
+        span_us = (ended - started) / 1e3 + late_us
         shared = waited_us > SHARED_US + SHARED_PART * span_us
         void = SHARED if shared else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
@@ -287,6 +288,15 @@ class CardBatches:
         answer = self.oracle.ask("fill_alone", picks=picks, order=order, gate_us=gate_us)
         self.fill_times[len(picks)] = max(self.fill_times.get(len(picks), 0.0), float(answer["fill_us"]))
         return float(answer["span_us"])
+
+
+def _late_us(worker: WorkerLink, mine: list[int], by_then_us: float, wall_us: float) -> float:
+    """How long a side may have worked on behind its last word: `wall_us` until it stood, or less where its time on cores says so.
+
+    A thread in a call that no signal interrupts has the others go on, and the work they do then is in the outputs too.
+    """
+    gone = set(mine) - set(worker.standing or ())  # with what it had had, so that the difference would say nothing
+    return wall_us if gone else max(0.0, min(wall_us, worker.stopped_us - by_then_us))
 
 
 def refuse_unreadable(error: Unreadable) -> ToolError:
