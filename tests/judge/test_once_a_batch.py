@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
 from handmade import evidence, quiet
 
 from hotkernel.judge.verdict import decide
@@ -51,8 +52,15 @@ def test_a_small_gain_stands_where_a_single_call_is_too_noisy_to_show_it():
     assert decide(of_single_calls(BASE * 0.95, noise_us=12.0)).kind is VerdictKind.FASTER
 
 
-def test_a_first_call_that_costs_more_is_nobodys_where_calls_share_nothing():
-    assert decide(of_single_calls(BASE / 2, once_us=BASE / 2, is_shared=False)).kind is VerdictKind.FASTER
+def test_calls_that_are_all_worked_out_with_the_first_have_no_gain_where_they_share_nothing():
+    verdict = decide(of_single_calls(BASE / 2, once_us=BASE / 2, is_shared=False))
+
+    assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_not_in_one_call")
+
+
+@pytest.mark.parametrize(("is_shared", "kind"), [(False, VerdictKind.FASTER), (True, VerdictKind.INCONCLUSIVE)])
+def test_a_first_call_that_is_a_little_colder_is_nobodys_where_calls_share_nothing(is_shared, kind):
+    assert decide(of_single_calls(BASE - 12.0, once_us=9.0, is_shared=is_shared, noise_us=0.5)).kind is kind
 
 
 def copied(candidate_us: float, copy_us: float | None) -> Evidence:

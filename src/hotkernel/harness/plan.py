@@ -19,7 +19,8 @@ MAX_CALLS = 240  # the launch queue holds about a thousand; a call may launch se
 CPU_MAX_CALLS = 20
 MEMORY_SHARE = 0.25
 LONG_PAIR_US = 3_000_000.0  # a pair longer than this takes fewer values
-JITTER = 0.1  # n1 and n2 are drawn this far around the plan, so that no call knows which is the last
+SHORT = 1  # calls in the shorter batch of a value
+JITTER = 0.1  # n2 is drawn this far around the plan, so that no call knows which is the last
 CUDA_TICK_US = 0.5  # CUDA's events
 CPU_TICK_US = 0.1
 
@@ -37,21 +38,20 @@ def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int,
               is_shared: bool = False) -> Plan:
     """The plan for a baseline that takes about `baseline_us`; `entry_bytes` is what one slot costs with all its copies.
 
-    Where calls share inputs, short batches are of one call: what is worked out once for all of them shows there.
+    Short batches are of one call: what is worked out once for all calls of a batch shows there.
     """
     us = max(baseline_us, 0.5)
     most = CPU_MAX_CALLS if mode in BY_REFEREES_CLOCK else MAX_CALLS
     between = max(-(-MIN_WORK_US[mode] // us), MIN_CALLS[mode])
-    between = int(min(between, most - most // 6, max(2.0, MAX_BATCH_US / us)))
+    between = int(min(between, most - SHORT, max(2.0, MAX_BATCH_US / us)))
     if us > MAX_BATCH_US:
         between = 1
-    n1 = 1 if is_shared else max(2 if between > 1 else 1, between // 5)
     notes: list[str] = []
     fit = int(MEMORY_SHARE * free_bytes // max(entry_bytes, 1) // 2)  # a pool of n1 + n2, and slots of n2
-    if n1 + between > fit:
-        n1, between = (2, fit - 2) if fit >= 4 and not is_shared else (1, max(1, fit - 1))
-        notes.append(f"memory holds {fit} calls at once, so batches are of {n1} and {n1 + between}")
-    n2 = n1 + between
+    if SHORT + between > fit:
+        between = max(1, fit - SHORT)
+        notes.append(f"memory holds {fit} calls at once, so batches are of {SHORT} and {SHORT + between}")
+    n1, n2 = SHORT, SHORT + between
     values = wanted.values_per_pair
     while values > 2 and (n1 + n2) * us * values * 2 > LONG_PAIR_US:
         values -= 2
@@ -68,7 +68,6 @@ def top_calls(n2: int) -> int:
 
 
 def draw_calls(plan: Plan, chance: random.Random) -> tuple[int, int]:
-    """n1 and n2 of one value, drawn around the plan."""
-    n1 = plan.n1 + chance.randint(0, int(plan.n1 * JITTER * 2))
+    """n1 and n2 of one value, the longer drawn around the plan."""
     n2 = plan.n2 + chance.randint(-int(plan.n2 * JITTER), int(plan.n2 * JITTER))
-    return n1, max(n2, n1 + 1)
+    return plan.n1, max(n2, plan.n1 + 1)

@@ -115,12 +115,12 @@ class Trial:
             self.files = self.oracle.files
 
     def _pool_size(self) -> int:
-        return self.plan.n1 + int(self.plan.n1 * 0.2) + self.slots
+        return self.plan.n1 + self.slots
 
     def _measure_fills(self, batches: CardBatches) -> None:
         """F at several counts, from random entries into random slots as in a batch: in order, memory is a little faster."""
         self.fills.clear()
-        for calls in sorted({self.plan.n1, self.plan.n1 + int(self.plan.n1 * 0.2), self.plan.n2, self.slots}):
+        for calls in sorted({self.plan.n1, self.plan.n2, self.slots}):
             for at in range(FILLS + 1):
                 picks = self.chance.sample(range(self._pool_size()), calls)
                 span_us = batches.fill_alone(picks, self.chance.sample(range(self.slots), calls))

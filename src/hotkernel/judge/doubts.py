@@ -9,8 +9,11 @@ from dataclasses import replace
 
 from hotkernel.judge import samples, sequence, wording
 from hotkernel.judge.student import critical
-from hotkernel.schema.verdict import Batch, Evidence, Pair, Plan, Side, Stage, Verdict
+from hotkernel.schema.verdict import Batch, Evidence, Mode, Pair, Plan, Side, Stage, Verdict
 
+# A batch's first call may cost so much more than the baseline's does, for what is cold: up to 10 us was seen of honest candidates
+# on an H200, 40 us on a CPU. Where calls share inputs nothing is allowed: it is there that most is to be had by it.
+COLD_US = {Mode.BATCHES: 12.0, Mode.LATENCY: 12.0, Mode.HOST: 50.0, Mode.CPU: 50.0}
 LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
 DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
 COPY_MARGIN = 1.5  # a copy in a side's process may take so much longer than in the oracle's
@@ -38,18 +41,21 @@ def disturbance(pairs: Sequence[Pair], alpha: float) -> str | None:
 
 
 def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
-    """Whether less than half of a gain is there in a batch of one call: something is worked out once for all calls of a batch.
+    """Whether less than half of a gain is there in a batch of one call: something is worked out once for all calls of a batch,
+    or all of them at once.
 
-    Asked where calls share inputs that may not be prepared. One call is noisy, so the shortage must be beyond noise: the
-    baseline's, taken for both sides', since a side can make its own as large as it likes.
+    One call is noisy, so the shortage must be beyond noise: the baseline's, taken for both sides', since a side can make its
+    own as large as it likes.
     """
-    values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.is_shared else ()
+    values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.n1 == 1 else ()
     sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
     lacking, noise = [], []
+    cold_us = 0.0 if evidence.plan.is_shared else COLD_US[evidence.plan.mode]
     for (side, pair, number), candidate in sides.items():
         baseline = sides.get((Side.BASELINE, pair, number))
         if side is Side.CANDIDATE and baseline and candidate.short_us is not None and baseline.short_us is not None:
-            lacking.append(LONG_SHARE * (baseline.us - candidate.us) - (baseline.short_us - candidate.short_us))
+            gain_us = baseline.us - candidate.us
+            lacking.append(gain_us - (baseline.short_us - candidate.short_us) - max(LONG_SHARE * gain_us, cold_us))
             noise.append(LONG_SHARE * baseline.us - baseline.short_us)
     error = samples.trimmed_error(noise) if noise else None
     kept = len(noise) - 2 * (len(noise) // samples.TRIM_SHARE)

@@ -140,8 +140,8 @@ def _doubted(evidence: Evidence, gain: Verdict) -> Verdict | None:
     if doubts.is_chosen(evidence, gain):
         return but("its void batches are its own alone, and with them half of the gain is gone", rule="voids_on_one_side")
     if doubts.is_of_one_call(evidence, CONFIRMATION_ALPHA):
-        return but("a batch of one call shows less than half of it: something is worked out once for all calls of a batch, of "
-                   "inputs that the target does not declare static", rule="gain_not_in_one_call")
+        return but("a batch of one call shows less than half of it: something is worked out once for all calls of a batch, or "
+                   "all of them are worked out at once", rule="gain_not_in_one_call")
     if doubts.is_within_copies(evidence, gain):
         return but(f"it is no more than copying the outputs takes ({evidence.copy_us:.3g} us a call), which a side can save by "
                    "writing where they are copied to", rule="gain_within_copies")

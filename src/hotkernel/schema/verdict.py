@@ -110,7 +110,7 @@ class Plan:
     gate_us: float | None = None
     slots: int | None = None
     tick_us: float = 0.0  # the clock's resolution
-    is_shared: bool = False  # the calls of a batch share inputs that count: short batches are of one call
+    is_shared: bool = False  # the calls of a batch share inputs that count: each batch has them drawn anew
     notes: tuple[str, ...] = ()  # every fall-back, with its reason
 
     def __post_init__(self) -> None:
