@@ -191,7 +191,7 @@ class Oracle:
     def spoil_inputs(self, order: List[int]) -> None:
         """Overwrite the inputs of a batch, but for what an output may lie in: where an output lies is its worker's word, and
         one that is an input's memory must not be right."""
-        kept = {*self.target.writes, *(name for kind in self.seen.kinds for name in kind.may_lie_in)}
+        kept = {name for kind in self.seen.kinds for name in kind.may_lie_in}
         for field in self.fields:
             for slot in (order if field.count > 1 else [0]) if field.name not in kept else ():
                 start = field.offset + field.slot_bytes * slot

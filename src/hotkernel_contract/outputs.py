@@ -22,7 +22,7 @@ SlotOf = Callable[[str, int], Tuple[int, int]]  # an input's name and a call -> 
 
 @dataclass(frozen=True)
 class Kind:
-    """One output: what it is called, its kind, and the inputs in whose memory it may lie."""
+    """One output: what it is called, its kind, and the inputs in whose memory it may lie, for the baseline's does."""
 
     name: str
     shape: Tuple[int, ...]
@@ -99,7 +99,7 @@ def _kind(target: Target, name: str, y: torch.Tensor, inputs: Dict[str, torch.Te
         if owner not in target.writes and not owner.startswith(COTANGENT):
             raise TargetError("the function returns memory of its input %s; it must return a tensor of its own, or declare the "
                               "input with writes=(%r,)" % (owner, owner))
-    return Kind(name, tuple(y.shape), dtype, tuple(y.stride()), False, tuple(dict.fromkeys((*target.writes, *owners))))
+    return Kind(name, tuple(y.shape), dtype, tuple(y.stride()), False, tuple(owners))
 
 
 def batch_fault(seen: Observed, where: Sequence[protocol.OutputAt], calls: int, slot_of: SlotOf, copied: bool) -> Optional[Fault]:

@@ -280,6 +280,12 @@ def test_an_output_may_lie_in_its_own_calls_slot_of_a_written_input_alone():
     assert fault(2048, call=1) == "out_of_protocol"
 
 
+def test_a_copy_of_what_was_written_may_lie_in_no_input():
+    seen = observe(target(lambda x: x.add_(1)[:4].clone(), writes="x"), "cpu")
+
+    assert seen.returned[0].may_lie_in == ()
+
+
 def test_a_gradient_that_autograd_hands_on_may_be_the_one_that_came_in():
     seen = observe(target(lambda x, y: x + y, {"x": "4x8", "y": "4x8"}, rotate=("x", "y"), backward=True).settle("cpu"), "cpu")
 
