@@ -47,6 +47,7 @@ HANDLE_BYTES = 64
 _SEGMENT = struct.Struct("<Q64s")
 _WITNESS = struct.Struct("<d")
 MAX_DIMENSIONS = 8
+ADDRESS = -1  # for a segment: `offset` is an address in the worker
 ARENA = -2  # for a segment: the output lies in the inputs' memory, at `offset`
 
 
@@ -71,7 +72,7 @@ class OutputAt(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    segment: int  # -1: `offset` is an address in the worker; ARENA
+    segment: int  # or ADDRESS, or ARENA
     offset: int
     storage_bytes: int
 

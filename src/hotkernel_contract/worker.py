@@ -275,7 +275,7 @@ class Side:
         if self.input_range[0] <= address < self.input_range[1]:
             return protocol.OutputAt(call, which, dtype, shape, strides, protocol.ARENA, address - self.input_range[0], storage)
         if self.copy_to or not self.on_card or not output.numel():
-            return protocol.OutputAt(call, which, dtype, shape, strides, -1, address, storage)
+            return protocol.OutputAt(call, which, dtype, shape, strides, protocol.ADDRESS, address, storage)
         start, size = self.driver.range_of(address)
         if start not in self.segments or self.segments[start][1] != size:
             self.segments[start] = (len(self.segments), size)

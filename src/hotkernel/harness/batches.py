@@ -152,15 +152,13 @@ class HostBatches:
         if begun := set(worker.standing or ()) - set(mine):
             used_us, wall_us = used_us + tree.used_us(begun), (time.perf_counter_ns() - started) / 1e3
         self._check_cores(worker, used_us, wall_us)
-        read = self._read(worker, protocol.unpack_numbers(done), picks, order)
+        addresses = protocol.unpack_numbers(done)
+        read = self._read(worker, addresses, picks, order)
         stood = self.checks.stood(worker) and stood
         worker.go_on()
         outputs, _ = worker.receive_outputs(count, number, deadline)
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
-        if "unreadable" in read:
-            self._kind_or_raise(worker, outputs, picks, read)
-        self.was_read = True
-        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
+        self._judge(worker, outputs, addresses, picks, read)
         still = worker.stand_still() and still
         worker.check_log()
         span_us = (ended - started) / 1e3 + late_us
@@ -174,6 +172,16 @@ class HostBatches:
             return self.oracle.ask("read", within_s=READ_S, pid=worker.pid, addresses=addresses, picks=picks, order=order)
         except TimeoutError:
             raise worker.fault("timeout", "its outputs cannot be read in time") from None
+
+    def _judge(self, worker: WorkerLink, outputs: list[protocol.OutputAt], addresses: list[int], picks: list[int],
+               read: dict[str, Any]) -> None:
+        """Raise SideFault for what is wrong with the outputs of a batch, which were read at these addresses."""
+        if "unreadable" in read:
+            self._kind_or_raise(worker, outputs, picks, read)
+        self.was_read = True
+        self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
+        if any(at.segment == protocol.ADDRESS and at.offset != read_at for at, read_at in zip(outputs, addresses, strict=True)):
+            raise worker.fault("out_of_protocol", "it said of an output that it lies elsewhere than where it was read")
 
     def _check_cores(self, worker: WorkerLink, used_us: float, wall_us: float) -> None:
         """Raise SideFault when a side ran on more cores than both sides were given: what is over is added up, batch by batch,
