@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hotkernel.errors import ToolError
 from hotkernel.harness.links import OracleLink, WorkerLink, nonce
 from hotkernel.harness.phases import Laps
 from hotkernel.machine import tree
@@ -145,7 +144,7 @@ class HostBatches:
         ended = time.perf_counter_ns()
         by_then_us, wall_us = tree.used_us(mine), (time.perf_counter_ns() - started) / 1e3
         used_us, still = by_then_us - used_us, worker.stand_still()
-        late_us = _late_us(worker, mine, by_then_us, (time.perf_counter_ns() - ended) / 1e3)
+        late_us = worker.late_us(mine, by_then_us, (time.perf_counter_ns() - ended) / 1e3)
         waited_us = tree.waited_us(worker.pid) - waited_us
         if done[0].number != count:
             raise worker.fault("out_of_protocol", "it answered another number of outputs than was asked for")
@@ -296,17 +295,3 @@ class CardBatches:
         answer = self.oracle.ask("fill_alone", picks=picks, order=order, gate_us=gate_us)
         self.fill_times[len(picks)] = max(self.fill_times.get(len(picks), 0.0), float(answer["fill_us"]))
         return float(answer["span_us"])
-
-
-def _late_us(worker: WorkerLink, mine: list[int], by_then_us: float, wall_us: float) -> float:
-    """How long a side may have worked on behind its last word: `wall_us` until it stood, or less where its time on cores says so.
-
-    A thread in a call that no signal interrupts has the others go on, and the work they do then is in the outputs too.
-    """
-    gone = set(mine) - set(worker.standing or ())  # with what it had had, so that the difference would say nothing
-    return wall_us if gone else max(0.0, min(wall_us, worker.stopped_us - by_then_us))
-
-
-def refuse_unreadable(error: Unreadable) -> ToolError:
-    """When even copies cannot help."""
-    return ToolError(f"the outputs cannot be read: {error}", fix="allow process_vm_readv, or run where shared memory works")

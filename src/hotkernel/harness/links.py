@@ -111,6 +111,15 @@ class WorkerLink:
         """What it had of the cores since it stands still; 0 while it does not. Whoever starts another process runs itself."""
         return 0.0 if self.standing is None else tree.used_us(self.standing) - self.stopped_us
 
+    def late_us(self, mine: list[int], by_then_us: float, wall_us: float) -> float:
+        """How long a side may have worked on behind its last word: `wall_us` until it stood, or less where its time on cores,
+        `by_then_us` at the word, says so. `mine`: its processes then.
+
+        A thread in a call that no signal interrupts has the others go on, and the work they do then is in the outputs too.
+        """
+        gone = set(mine) - set(self.standing or ())  # with what it had had, so that the difference would say nothing
+        return wall_us if gone else max(0.0, min(wall_us, self.stopped_us - by_then_us))
+
     def go_on(self) -> None:
         """Its turn: let its tree run."""
         tree.go_on(self.standing or [self.pid])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hotkernel.errors import ToolError
 from hotkernel.harness import environment
 from hotkernel.harness.asides import Asides
 from hotkernel.harness.batches import (
@@ -17,7 +18,6 @@ from hotkernel.harness.batches import (
     Checks,
     HostBatches,
     Unreadable,
-    refuse_unreadable,
 )
 from hotkernel.harness.crew import Crew, PairOfWorkers, Setting
 from hotkernel.harness.links import OracleLink
@@ -204,7 +204,8 @@ class Trial:
             self.mode = Mode.LATENCY
             why = "a side synchronises inside its call, so both are timed with their launches (latency batches)"
         elif self.copies:
-            raise refuse_unreadable(error)
+            raise ToolError(f"the outputs cannot be read: {error}",
+                            fix="allow process_vm_readv, or run where shared memory works") from None
         else:
             self.copies = True
             why = f"outputs are copied out inside the interval, on both sides alike ({error})"
