@@ -55,7 +55,8 @@ LAUNCHES = 3  # verifies
 # What differs in the copies of the package that `slopes` compares: file -> what stands there, and what stands there instead.
 CHANGES: dict[str, dict[str, tuple[str, str]]] = {
     "as it is": {},
-    "2·n2": {"hotkernel/harness/plan.py": ("    n1, n2 = SHORT, SHORT + between\n", "    n1, n2 = SHORT, 2 * (SHORT + between)\n")},
+    "2·n2": {"hotkernel/harness/plan.py": (
+        "    n1, n2 = SHORT, SHORT + between\n", "    n1, n2 = SHORT, 2 * (SHORT + between)\n")},
     "no flush": {"hotkernel_contract/card.py": ("        self._flush()\n        self.stamps[3]", "        self.stamps[3]")}}
 
 
