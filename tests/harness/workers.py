@@ -43,7 +43,7 @@ class Nest:
             slot.copy_(X)
         self.files = (self.arena.fd,)
         self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": "",
-                       "call": {**Call(("x",)).to_plain(), "names": ["output"], "case": "", "baseline": ""}}
+                       "call": {**Call(("x",)).to_plain(), "names": ["output"], "target": "", "case": "", "baseline": ""}}
 
     def worker(self, source: str = GOOD, names: list[str] | None = None) -> WorkerLink:
         """A worker on this source; it has not said anything yet. With no names it is a baseline's."""
