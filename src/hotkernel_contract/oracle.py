@@ -122,8 +122,8 @@ class Oracle:
             for slot in column:
                 slot.copy_(self.pool.static.get(name, self.seen.inputs[name]))
         self.make_snapshot(slots, is_read=not (self.card or copies))
-        answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
-                  "size": size, "out_size": out_size, "call": self.loaded.call}
+        fields, out_fields = ([asdict(field) for field in each] for each in (self.fields, self.out_fields))
+        answer = {"fields": fields, "output_fields": out_fields, "size": size, "out_size": out_size, "call": self.loaded.call}
         if by_handle:
             self.card.prepare(self)
             handles = self.arena.handle + (self.out_arena.handle if copies else bytes(64))
@@ -215,9 +215,9 @@ class Oracle:
         if fault is None:
             fault = self.check.fault_of(side, picks, self.snapshot, [self.pool.expected[pick] for pick in picks])
             changed = self._changed_input()
-            if changed:
-                fault = "changed_input", "it changed its input %s" % changed
-        return {"fault": fault, "tally": self.check.told(side)}, ()
+            fault = ("changed_input", "it changed its input %s" % changed) if changed else fault
+        alike = self.check.is_the_targets(fault, self.loaded, self.pool)
+        return {"fault": fault, "is_the_targets": alike, "tally": self.check.told(side)}, ()
 
     def kind_fault(self, where: List[protocol.OutputAt]) -> Optional[Tuple[str, str]]:
         """The rule that the outputs of a batch break by their kind or place."""

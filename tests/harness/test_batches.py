@@ -423,3 +423,12 @@ def test_what_the_oracle_finds_in_the_outputs_is_the_sides_fault():
         run(card(oracle))
 
     assert (caught.value.fault.rule, caught.value.fault.kind) == ("wrong_values", VerdictKind.INCORRECT)
+
+
+def test_a_wrong_output_is_the_baselines_where_that_is_as_wrong_on_the_same_input():
+    worker, answer = ScriptedWorker(), {"fault": ["wrong_values", "1 of 4 outputs are wrong"], "tally": {}}
+
+    with pytest.raises(SideFault) as alike:
+        Checks().take(worker, {**answer, "is_the_targets": True})  # type: ignore[arg-type]
+    assert alike.value.fault.side is Side.BASELINE
+    assert "the candidate and the baseline alike" in alike.value.fault.reason

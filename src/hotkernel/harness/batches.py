@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hotkernel.errors import ToolError
-from hotkernel.harness.links import OracleLink, WorkerLink, nonce
+from hotkernel.harness.links import OracleLink, SideFault, WorkerLink, nonce
 from hotkernel.harness.phases import Laps
 from hotkernel.machine import tree
-from hotkernel.schema.verdict import Check, Side, VerdictKind
+from hotkernel.schema.verdict import Check, Fault, Side, VerdictKind
 from hotkernel_contract import protocol
 
 BATCH_GRACE_S = 30.0  # beyond what the plan expects; a worker that needs more is stuck
@@ -71,6 +71,9 @@ class Checks:
         self.tallies[worker.side] = answer["tally"]
         if answer["fault"]:
             rule, reason = answer["fault"]
+            if answer.get("is_the_targets") and worker.side is not Side.BASELINE:
+                reason = f"the {worker.side} and the baseline alike: {reason}"
+                raise SideFault(Fault(VerdictKind.INCORRECT, rule, reason, Side.BASELINE))
             raise worker.fault(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
 
     def stood(self, worker: WorkerLink) -> bool:
