@@ -166,6 +166,8 @@ class HostBatches:
         still = worker.stand_still() and still
         worker.check_log()
         span_us = (ended - started) / 1e3
+        if self.cores:  # threads that waited for each other on cores that were theirs all the time shared with nobody
+            waited_us = min(waited_us, max(0.0, self.cores * wall_us - used_us))
         shared = waited_us > SHARED_US + SHARED_PART * span_us
         void = SHARED if shared else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
