@@ -215,7 +215,7 @@ def test_a_side_that_broke_a_rule_is_marked_and_the_other_is_not():
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no core can be chosen here")
 def test_a_side_whose_threads_wait_for_each_other_shares_its_core_with_nobody(bench):
     bench.batches.cores = 1
-    head = "import hashlib\nfrom concurrent.futures import ThreadPoolExecutor\npool, block = ThreadPoolExecutor(2), bytes(8 << 20)"
+    head = "import hashlib\nimport concurrent.futures as of\npool, block = of.ThreadPoolExecutor(2), bytes(8 << 20)"
     worker = bench.worker("list(pool.map(hashlib.sha256, [block] * 2))\nreturn x + x", head, [max(os.sched_getaffinity(0))])
 
     assert any(bench.run(worker).void is None for _ in range(10)), "all void, on a machine that has a core for it"
