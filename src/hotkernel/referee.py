@@ -210,7 +210,8 @@ class Verify:
         for name in changed_pins(known, self.pins if when == "before" else
                                  {name: hash_file(Path(name)) for name in self.pins}):
             self.faults.append(Fault(VerdictKind.INVALID, "pins_changed", f"{Path(name).name} is not what it was when the target "
-                                     f"was pinned: an edited baseline needs a new target, or a superseded board"))
+                                     f"was pinned: undo the edit, or give what is another target now a file of another name "
+                                     f"(or this one, once what is recorded of it is superseded)"))
         for side, kept in self.request.sides.items():
             if hash_file(Path(kept["path"])) != self.request.sources[side].sha256 and side != Side.BASELINE:
                 self.faults.append(Fault(VerdictKind.INVALID, "source_changed", f"the {side}: its source is not what it was when "

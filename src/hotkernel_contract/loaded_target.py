@@ -55,7 +55,7 @@ class LoadedTarget:
         self.target.keep_small(self._small())
         self.tolerances = self.seen.tolerances(self.target)
         self.call = {**self.target.call.to_plain(), "names": [kind.name for kind in self.seen.returned],
-                     "case": self.target.case, "baseline": self.baseline_name}
+                     "target": self.target.name, "case": self.target.case, "baseline": self.baseline_name}
 
     def describe(self) -> Dict[str, Any]:
         """What it is, and how long one call of it takes about."""
@@ -80,6 +80,10 @@ class LoadedTarget:
         timed ones it can be held to, and why not the rest."""
         refuse_weak(self.target, self.device, self.seen)
         return rounds_for(self.target, self.device, self.seen)
+
+    def answer(self, inputs: Dict[str, torch.Tensor]) -> List[torch.Tensor]:
+        """What the baseline makes of these inputs, which stay as they are: every output."""
+        return list(self.target.run({name: like(x) for name, x in inputs.items()}).values())
 
     def call_us(self) -> float:
         """About how long one call of the baseline takes, now."""

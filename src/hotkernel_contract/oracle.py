@@ -19,7 +19,7 @@ from hotkernel_contract.loaded_target import LoadedTarget
 from hotkernel_contract.output_check import OutputCheck
 from hotkernel_contract.outputs import Observed, batch_fault
 from hotkernel_contract.pool import Pool
-from hotkernel_contract.slots import Field, HostArena, extent_of, lay_out, read_process, views
+from hotkernel_contract.slots import Field, HostArena, bits, extent_of, lay_out, read_process, views
 from hotkernel_contract.target import Target, TargetError
 
 SPOILT = 0xA5  # in every byte of an input that was used up
@@ -122,8 +122,8 @@ class Oracle:
             for slot in column:
                 slot.copy_(self.pool.static.get(name, self.seen.inputs[name]))
         self.make_snapshot(slots, is_read=not (self.card or copies))
-        answer = {"fields": [asdict(f) for f in self.fields], "output_fields": [asdict(f) for f in self.out_fields],
-                  "size": size, "out_size": out_size, "call": self.loaded.call}
+        fields, out_fields = ([asdict(field) for field in each] for each in (self.fields, self.out_fields))
+        answer = {"fields": fields, "output_fields": out_fields, "size": size, "out_size": out_size, "call": self.loaded.call}
         if by_handle:
             self.card.prepare(self)
             handles = self.arena.handle + (self.out_arena.handle if copies else bytes(64))
@@ -215,9 +215,13 @@ class Oracle:
         if fault is None:
             fault = self.check.fault_of(side, picks, self.snapshot, [self.pool.expected[pick] for pick in picks])
             changed = self._changed_input()
-            if changed:
-                fault = "changed_input", "it changed its input %s" % changed
-        return {"fault": fault, "tally": self.check.told(side)}, ()
+            fault = ("changed_input", "it changed its input %s" % changed) if changed else fault
+        alike = self.check.is_the_targets(fault, self.loaded, self.pool)
+        return {"fault": fault, "is_the_targets": alike, "tally": self.check.told(side)}, ()
+
+    def do_count(self) -> Answer:
+        """The last batch judged was timed and is not void: its precision counts; answer whose is too low."""
+        return {"faults": self.check.count()}, ()
 
     def kind_fault(self, where: List[protocol.OutputAt]) -> Optional[Tuple[str, str]]:
         """The rule that the outputs of a batch break by their kind or place."""
@@ -237,7 +241,7 @@ class Oracle:
                 continue
             pairs = [(column[s], self.pool.rotated[p][name]) for p, s in zip(picks, order)] if name in self.target.per_call else [
                 (column[0], self.pool.shared[name])]
-            self.changed += [(name, (_bits(slot.to(private.device)) != _bits(private)).any()) for slot, private in pairs]
+            self.changed += [(name, (bits(slot.to(private.device)) != bits(private)).any()) for slot, private in pairs]
 
     def _changed_input(self) -> str:
         """The name of an input whose bytes were no longer the private copy's, or nothing."""
@@ -293,8 +297,3 @@ class Oracle:
 def places_of(outputs: List[List[Any]]) -> List[protocol.OutputAt]:
     """As JSON said them."""
     return [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]
-
-
-def _bits(x: torch.Tensor) -> torch.Tensor:
-    flat = x.reshape(-1).view(torch.uint8)
-    return flat.view(torch.int64) if flat.numel() % 8 == 0 and flat.data_ptr() % 8 == 0 else flat

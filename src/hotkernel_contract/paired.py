@@ -6,9 +6,9 @@ from typing import Dict, List, Tuple
 
 from hotkernel_contract.compare import STATISTICS, Tally
 
-_SQUARED, _ROWS = STATISTICS.index("row_ulps_squared"), STATISTICS.index("rows")
+_SQUARED, _ROWS, _ELEMENTS = (STATISTICS.index(name) for name in ("row_ulps_squared", "rows", "elements"))
 BASELINE = "baseline"
-_Answers = Dict[str, Dict[int, Tuple[float, float]]]  # side -> entry -> (squared, rows), of one drawing
+_Answers = Dict[str, Dict[int, Tuple[float, float, float]]]  # side -> entry -> squared, rows, elements; of one drawing
 
 
 class PairedErrors:
@@ -29,17 +29,23 @@ class PairedErrors:
         for pick, row in zip(picks, statistics):
             if pick in mine:
                 continue
-            mine[pick] = (row[_SQUARED], row[_ROWS])
+            mine[pick] = (row[_SQUARED], row[_ROWS], row[_ELEMENTS])
             for other, theirs in self._now.items():
                 if BASELINE in (side, other) and side != other and pick in theirs:
                     self._count(side if other == BASELINE else other, pick)
+
+    @property
+    def sides(self) -> List[str]:
+        """Who has answered what the baseline has answered."""
+        return list(self._sums)
 
     def of(self, side: str) -> Tuple[Tally, Tally]:
         """The side's errors and the baseline's over the entries that both have answered."""
         return self._sums.setdefault(side, (Tally(), Tally()))
 
     def _count(self, side: str, pick: int) -> None:
-        for tally, (squared, rows) in zip(self.of(side), (self._now[side][pick], self._now[BASELINE][pick])):
+        for tally, (squared, rows, elements) in zip(self.of(side), (self._now[side][pick], self._now[BASELINE][pick])):
             tally.outputs += 1
             tally.ulps_squared += squared
             tally.rows += rows
+            tally.elements += elements

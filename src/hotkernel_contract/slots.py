@@ -223,3 +223,8 @@ def overlap(ranges: Sequence[Tuple[int, int, int]]) -> bool:
     """Whether any two of the ranges (segment, start, size) share a byte."""
     ordered = sorted(ranges)
     return any(a[0] == b[0] and a[1] + a[2] > b[1] for a, b in zip(ordered, ordered[1:]))
+
+def bits(x: torch.Tensor) -> torch.Tensor:
+    """What a tensor is made of, in numbers that are equal where the bits are."""
+    flat = x.reshape(-1).view(torch.uint8)
+    return flat.view(torch.int64) if flat.numel() % 8 == 0 and flat.data_ptr() % 8 == 0 else flat

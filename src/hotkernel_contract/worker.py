@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import sys
@@ -18,7 +19,7 @@ from hotkernel_contract.loading import load_file
 from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, Twins, views
 from hotkernel_contract.target import Target, find_target
 
-OF_THE_SIDE = ("names", "case", "baseline")  # of a layout's call: what Call itself does not hold
+OF_THE_SIDE = ("names", "target", "case", "baseline")  # of a layout's call: what Call itself does not hold
 WITNESS_SPIN_CYCLES = 10_000_000  # about 5 ms, in which the calls are queued
 _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 
@@ -76,6 +77,8 @@ def describe(error: BaseException) -> str:
     outside = [f for f in frames if not f.filename.startswith((here, "<frozen"))]  # frozen: the machinery of import
     where = " (%s:%d)" % (os.path.basename(outside[-1].filename), outside[-1].lineno) if outside else ""
     text = str(error).strip() or type(error).__name__
+    if isinstance(error, PermissionError) and error.errno == errno.EACCES:
+        text += " (it may write in its working folder, HOME and TMPDIR, and not beside its sources)"
     return "%s: %s%s" % (type(error).__name__, text[:600], where)
 
 
@@ -92,18 +95,19 @@ def load_side(spec: Dict[str, Any], call: Dict[str, Any]) -> Tuple[Callable[...,
         traceback.print_exc()
         raise Refused(protocol.FAULT_IMPORT, describe(error)) from None
     setup = getattr(module, "setup", None)
-    for name in spec["names"]:
+    names = list(dict.fromkeys([call["target"] + "_candidate", *spec["names"]])) if spec["names"] else []
+    for name in names:
         found = getattr(module, name, None)
         if callable(found):
             return found, setup
-    if not spec["names"] or any(isinstance(v, Target) for v in vars(module).values()):
+    if not names or any(isinstance(v, Target) for v in vars(module).values()):
         target = find_target(module)  # a baseline's file, on whichever side: what its target says is the function
         target = (target.of_case(call["case"]) if call["case"] else target).with_function(call["baseline"])
         return target.settle_module(spec["device"]).function, setup
     own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")
            and getattr(v, "__module__", None) == module.__name__]
     raise Refused(protocol.FAULT_NO_CALLABLE, "it defines no function named %s; it has %s"
-                  % (" or ".join(spec["names"]), ", ".join(own[:20]) or "none"))
+                  % (" or ".join(names), ", ".join(own[:20]) or "none"))
 
 
 class Side:

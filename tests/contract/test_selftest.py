@@ -34,6 +34,14 @@ def test_a_function_that_hands_out_one_buffer_is_tried_by_what_lay_in_it():
     try_target(target(lambda x: torch.mul(x, 2, out=buffer), reuses_output=True))
 
 
+def test_an_output_of_one_dimension_can_be_judged_in_the_references_own_dtype():
+    try_target(target(lambda x: x.logsumexp(-1), dtype="fp64"))
+
+
+def test_an_empty_output_beside_others_is_nothing_to_refuse():
+    try_target(target(lambda x: (x * 2, x[:0] * 2, None)))
+
+
 def test_an_output_that_is_the_same_for_all_inputs_is_a_right_one():
     try_target(target(lambda x: (x * 2, torch.arange(4)), {"x": "64x128"}))
 

@@ -43,6 +43,7 @@ class Judged:
         for worker in workers:
             for picks, order in (([0, 1, 2, 3], [4, 1, 0, 2]), ([9, 8, 3, 4, 5], [0, 1, 2, 3, 4])):
                 self.batches.run(worker, picks, order, 1000.0)
+                self.oracle.count()
 
     def fault_of(self, source: str, *before: WorkerLink, kind: str = "") -> SideFault:
         with pytest.raises(SideFault) as caught:

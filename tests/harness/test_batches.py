@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,9 +68,9 @@ class Bench:
         self.oracle.ask("draw", size=2 * SLOTS)
         self.batches = HostBatches(self.oracle, self.checks, time.monotonic(), 0)
 
-    def worker(self, body: str, head: str = "") -> WorkerLink:
+    def worker(self, body: str, head: str = "", cores: Sequence[int] = ()) -> WorkerLink:
         lines = "\n".join("    " + line for line in body.split("\n"))
-        worker = self.nest.worker(f"import os, time, torch\n{head}\ndef candidate(x):\n{lines}\n")
+        worker = self.nest.worker(f"import os, time, torch\n{head}\ndef candidate(x):\n{lines}\n", cores=cores)
         self.nest.ready(worker)
         self.batches.ready(worker, b"")
         return worker
@@ -210,6 +210,15 @@ def test_a_side_that_broke_a_rule_is_marked_and_the_other_is_not():
 
     assert baseline.ok
     assert (candidate.ok, candidate.rule, candidate.within_share) == (False, "wrong_values", 0.5)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no core can be chosen here")
+def test_a_side_whose_threads_wait_for_each_other_shares_its_core_with_nobody(bench):
+    bench.batches.cores = 1
+    head = "import hashlib\nimport concurrent.futures as of\npool, block = of.ThreadPoolExecutor(2), bytes(8 << 20)"
+    worker = bench.worker("list(pool.map(hashlib.sha256, [block] * 2))\nreturn x + x", head, [max(os.sched_getaffinity(0))])
+
+    assert any(bench.run(worker).void is None for _ in range(10)), "all void, on a machine that has a core for it"
 
 
 def test_idleness_in_one_batch_pays_for_no_other_core_in_the_next():
@@ -423,3 +432,12 @@ def test_what_the_oracle_finds_in_the_outputs_is_the_sides_fault():
         run(card(oracle))
 
     assert (caught.value.fault.rule, caught.value.fault.kind) == ("wrong_values", VerdictKind.INCORRECT)
+
+
+def test_a_wrong_output_is_the_baselines_where_that_is_as_wrong_on_the_same_input():
+    worker, answer = ScriptedWorker(), {"fault": ["wrong_values", "1 of 4 outputs are wrong"], "tally": {}}
+
+    with pytest.raises(SideFault) as alike:
+        Checks().take(worker, {**answer, "is_the_targets": True})  # type: ignore[arg-type]
+    assert alike.value.fault.side is Side.BASELINE
+    assert "the candidate and the baseline alike" in alike.value.fault.reason

@@ -11,8 +11,8 @@ import pytest
 from hotkernel.harness.batches import Stamped
 from hotkernel.harness.crew import PairOfWorkers
 from hotkernel.harness.phases import Phases
-from hotkernel.harness.plan import Wanted, make_plan
-from hotkernel.harness.values import Drawing, Values, is_plain
+from hotkernel.harness.plan import Wanted, is_plain, make_plan
+from hotkernel.harness.values import Drawing, Values
 from hotkernel.schema.verdict import Batch, Mode, Side, Stage
 
 
@@ -61,6 +61,7 @@ class Scripted:
         self.drawings: list[dict[Side, set[int]]] = []
         self.sizes: list[int] = []
         self.kinds: list[str] = []
+        self.counted: list[tuple[Side, int]] = []
         self.now = 0
         self.runs: list[tuple[Side, int]] = []
 
@@ -72,6 +73,9 @@ class Scripted:
             self.kinds.append(kind)
         self.now = len(self.drawings) - 1 if again is None else again
         return {"number": self.now}
+
+    def count(self) -> None:
+        self.counted.append(self.runs[-1])
 
     def sweep(self) -> int:
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -43,9 +44,9 @@ class Nest:
             slot.copy_(X)
         self.files = (self.arena.fd,)
         self.layout = {"fields": [asdict(f) for f in fields], "output_fields": [], "size": size, "out_size": 0, "map": "",
-                       "call": {**Call(("x",)).to_plain(), "names": ["output"], "case": "", "baseline": ""}}
+                       "call": {**Call(("x",)).to_plain(), "names": ["output"], "target": "", "case": "", "baseline": ""}}
 
-    def worker(self, source: str = GOOD, names: list[str] | None = None) -> WorkerLink:
+    def worker(self, source: str = GOOD, names: list[str] | None = None, cores: Sequence[int] = ()) -> WorkerLink:
         """A worker on this source; it has not said anything yet. With no names it is a baseline's."""
         self.count += 1
         scratch = self.folder / f"side-{self.count}"
@@ -54,7 +55,7 @@ class Nest:
         file.write_text(source, encoding="utf-8")
         spec = {"source": str(file), "names": ["t_candidate", "candidate"] if names is None else names,
                 "scratch": str(scratch), "device": "cpu",
-                "threads": 1, "cores": []}
+                "threads": 1, "cores": list(cores)}
         return WorkerLink(self.fork, Side.BASELINE if names == [] else Side.CANDIDATE, environment, spec, scratch / "log")
 
     def ready(self, worker: WorkerLink, timeout_s: float = 20.0) -> None:

@@ -88,6 +88,21 @@ def test_files_that_look_swapped_are_not_compared_as_scripts(shop):
     assert f"verify {swapped} twist_baseline.py" in refused.value.fix
 
 
+def test_a_target_in_the_candidates_place_is_taken_for_swapped_whatever_the_files_are_called(shop):
+    shop.write("plain/baseline.py", BASELINE)
+    shop.write("plain/candidate.py", SAME)
+
+    with pytest.raises(ToolError, match="look swapped"):
+        verify(shop.session(), "plain/baseline.py", "plain/candidate.py")
+
+
+def test_a_function_named_after_its_target_is_found_whatever_the_files_are_called(shop):
+    shop.write("named/baseline.py", BASELINE)
+    answer = shop.verify(SAME, "named/baseline.py")
+
+    assert answer.verdict is VerdictKind.INCONCLUSIVE, answer.reason
+
+
 def test_a_wrong_candidate_is_incorrect_and_gets_no_speedup(shop):
     answer = shop.verify(candidate("return torch.sin(x) * (w + 0.01)"))
 

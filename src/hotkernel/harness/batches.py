@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hotkernel.harness.links import OracleLink, WorkerLink, nonce
+from hotkernel.harness.links import OracleLink, SideFault, WorkerLink, nonce
 from hotkernel.harness.phases import Laps
 from hotkernel.machine import tree
-from hotkernel.schema.verdict import Check, Side, VerdictKind
+from hotkernel.schema.verdict import Check, Fault, Side, VerdictKind
 from hotkernel_contract import protocol
 
 BATCH_GRACE_S = 30.0  # beyond what the plan expects; a worker that needs more is stuck
@@ -22,9 +22,8 @@ CANARY = "the card was shared with something else: the fill took longer than it 
 CANARY_PART, CANARY_US = 0.03, 4.0
 RESTLESS = "a side did not stand still when it was told to"
 STOOD_US = 50.0  # the last of its stopping may be booked after it was seen to stand
-# Seen on a virtual machine, where a core is taken away for a while at any step: one batch in some 7,000 of honest sides was
-# booked late by more than that. So a few are void, three and one in a hundred: a look and a confirmation have three pairs each
-# at least, and a side that disturbs the other in one value of each is caught.
+# Seen on a virtual machine: one batch in some 7,000 of honest sides was booked late by more than that. So a few are void. A look
+# and a confirmation have three pairs each at least: a side that disturbs the other in one value of each is caught.
 FEW_RESTLESS, RESTLESS_ONE_IN = 3, 100
 CORES_PART, CORES_US = 0.01, 500.0  # by which a side's time on cores may exceed what they can give: two clocks
 SHARED = "the cores were shared with something else"
@@ -70,6 +69,9 @@ class Checks:
         self.tallies[worker.side] = answer["tally"]
         if answer["fault"]:
             rule, reason = answer["fault"]
+            if answer.get("is_the_targets") and worker.side is not Side.BASELINE:
+                reason = f"the {worker.side} and the baseline alike: {reason}"
+                raise SideFault(Fault(VerdictKind.INCORRECT, rule, reason, Side.BASELINE))
             raise worker.fault(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
 
     def stood(self, worker: WorkerLink) -> bool:
@@ -155,12 +157,12 @@ class HostBatches:
         read = self._read(worker, addresses, picks, order)
         stood = self.checks.stood(worker) and stood
         worker.go_on()
-        outputs, _ = worker.receive_outputs(count, number, deadline)
-        worker.send(protocol.pack(protocol.RELEASE, 0, number))
-        self._judge(worker, outputs, addresses, picks, read)
+        self._judge(worker, worker.receive_outputs(count, number, deadline)[0], addresses, picks, read, number)
         still = worker.stand_still() and still
         worker.check_log()
         span_us = (ended - started) / 1e3 + late_us
+        if self.cores:  # threads that waited for each other, on cores that were theirs all the time, shared with nobody
+            waited_us = min(waited_us, max(0.0, self.cores * wall_us - used_us))
         shared = waited_us > SHARED_US + SHARED_PART * span_us
         void = SHARED if shared else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
@@ -173,8 +175,9 @@ class HostBatches:
             raise worker.fault("timeout", "its outputs cannot be read in time") from None
 
     def _judge(self, worker: WorkerLink, outputs: list[protocol.OutputAt], addresses: list[int], picks: list[int],
-               read: dict[str, Any]) -> None:
-        """Raise SideFault for what is wrong with the outputs of a batch, which were read at these addresses."""
+               read: dict[str, Any], number: int) -> None:
+        """Let the side go; raise SideFault for what is wrong with its outputs, which were read at these addresses."""
+        worker.send(protocol.pack(protocol.RELEASE, 0, number))
         if "unreadable" in read:
             self._kind_or_raise(worker, outputs, picks, read)
         self.was_read = True

@@ -82,6 +82,11 @@ class OracleLink:
             raise ToolError(f"the target's baseline or reference failed: {answer['error']}", fix=Target.FIX, detail=said)
         return dict(answer)
 
+    def count(self) -> None:
+        """Have the last batch's precision compared, for it was timed and is not void; raises SideFault."""
+        for side, (rule, reason) in self.ask("count")["faults"].items():
+            raise SideFault(Fault(VerdictKind.INCORRECT, rule, f"the {side}: {reason}", Side(side)))
+
     def end(self) -> None:
         self.channel.close()
         self.fork.end([self.pid])

@@ -1,11 +1,13 @@
-"""How much is measured: calls a batch, values a pair, slots, from the baseline's time and the memory; runs nothing."""
+"""How much is measured: calls a batch, values a pair, slots, and when they are enough; runs nothing."""
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hotkernel.schema.verdict import Mode, Plan
+from hotkernel.schema.verdict import Batch, Mode, Plan, Side
 
 LOOKS = (3, 5, 7, 10)
 VALUES_PER_PAIR = 8
@@ -23,6 +25,9 @@ SHORT = 1  # calls in the shorter batch of a value
 JITTER = 0.1  # n2 is drawn this far around the plan, so that no call knows which is the last
 CUDA_TICK_US = 0.5  # CUDA's events
 CPU_TICK_US = 0.1
+PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
+PLAINER = math.log(2)  # one that needs no more than two values, in a look: what is said of a gain is the confirmation's
+FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 
 
 @dataclass(frozen=True)
@@ -71,3 +76,30 @@ def draw_calls(plan: Plan, chance: random.Random) -> tuple[int, int]:
     """n1 and n2 of one value, the longer drawn around the plan."""
     n2 = plan.n2 + chance.randint(-int(plan.n2 * JITTER), int(plan.n2 * JITTER))
     return plan.n1, max(n2, plan.n1 + 1)
+
+
+def is_plain(batches: Sequence[Batch], beyond: float = PLAIN) -> bool:
+    """Whether every value so far says that the candidate is much faster, or much slower, and by about as much.
+
+    Half of a pair's values find that as surely as all of them; what one pair says of another is not touched by it.
+    """
+    spans: dict[int, dict[Side, dict[int, float]]] = {}
+    for batch in batches:
+        if batch.void is None and batch.side in (Side.BASELINE, Side.CANDIDATE):
+            spans.setdefault(batch.value, {}).setdefault(batch.side, {})[batch.calls] = batch.span_us
+    logs = []
+    for sides in spans.values():
+        slopes = [(by_calls[max(by_calls)] - by_calls[min(by_calls)]) / (max(by_calls) - min(by_calls))
+                  for by_calls in sides.values() if len(by_calls) > 1]
+        if len(slopes) == 2 and min(slopes) > 0:
+            logs.append(math.log(slopes[0] / slopes[1]) * (1 if next(iter(sides)) is Side.BASELINE else -1))
+    return len(logs) > 1 and min(map(abs, logs)) > beyond and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
+
+
+def is_far_slower(batches: Sequence[Batch]) -> bool:
+    """Whether the longest batches say that the candidate is far slower than the baseline: more of them tell no more."""
+    calls_us = {side: max(((batch.calls, batch.span_us / batch.calls) for batch in batches
+                           if batch.side is side and batch.void is None), default=(0, None))[1]
+                for side in (Side.BASELINE, Side.CANDIDATE)}
+    baseline_us, candidate_us = calls_us.values()
+    return baseline_us is not None and candidate_us is not None and candidate_us > FAR_SLOWER * baseline_us

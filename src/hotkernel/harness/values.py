@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +14,11 @@ from hotkernel.harness.batches import Batches, CardBatches, Stamped
 from hotkernel.harness.crew import PairOfWorkers, Setting
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
 from hotkernel.harness.phases import Phases
-from hotkernel.harness.plan import VALUES_PER_PAIR, draw_calls
+from hotkernel.harness.plan import PLAINER, VALUES_PER_PAIR, draw_calls, is_far_slower, is_plain
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, VerdictKind
 
-PLAIN, PLAIN_SPREAD = 0.2, 0.25  # log ratio that needs no more values, where those so far lie within this part of it
-PLAINER = math.log(2)  # one that needs no more than two values, in a look: what is said of a gain is the confirmation's
 MOST = 2 / 3  # of the time since the first batch: a side that took more of it, twice what all else took, is why it ran out
-FAR_SLOWER = 24.0  # times: beyond what the judge asks for to end early, so that it does
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
 ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
@@ -30,33 +26,6 @@ WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU: 0.03}
 
 Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
-
-
-def is_plain(batches: Sequence[Batch], beyond: float = PLAIN) -> bool:
-    """Whether every value so far says that the candidate is much faster, or much slower, and by about as much.
-
-    Half of a pair's values find that as surely as all of them; what one pair says of another is not touched by it.
-    """
-    spans: dict[int, dict[Side, dict[int, float]]] = {}
-    for batch in batches:
-        if batch.void is None and batch.side in (Side.BASELINE, Side.CANDIDATE):
-            spans.setdefault(batch.value, {}).setdefault(batch.side, {})[batch.calls] = batch.span_us
-    logs = []
-    for sides in spans.values():
-        slopes = [(by_calls[max(by_calls)] - by_calls[min(by_calls)]) / (max(by_calls) - min(by_calls))
-                  for by_calls in sides.values() if len(by_calls) > 1]
-        if len(slopes) == 2 and min(slopes) > 0:
-            logs.append(math.log(slopes[0] / slopes[1]) * (1 if next(iter(sides)) is Side.BASELINE else -1))
-    return len(logs) > 1 and min(map(abs, logs)) > beyond and max(logs) - min(logs) < PLAIN_SPREAD * min(map(abs, logs))
-
-
-def is_far_slower(batches: Sequence[Batch]) -> bool:
-    """Whether the longest batches say that the candidate is far slower than the baseline: more of them tell no more."""
-    calls_us = {side: max(((batch.calls, batch.span_us / batch.calls) for batch in batches
-                           if batch.side is side and batch.void is None), default=(0, None))[1]
-                for side in (Side.BASELINE, Side.CANDIDATE)}
-    baseline_us, candidate_us = calls_us.values()
-    return baseline_us is not None and candidate_us is not None and candidate_us > FAR_SLOWER * baseline_us
 
 
 @dataclass(frozen=True)
@@ -160,6 +129,8 @@ class Values:
         for drawing in self._answering() if side is Side.BASELINE else self._drawing(turn):
             for picks in self._picks(drawing):
                 stamped = self.batch(pair.workers[side], picks)
+                if stamped.void is None:
+                    self.oracle.count()
                 with self.phases.of("driver"):
                     clock, mask = self.moment()
                 batches.append(Batch(side, pair.stage, pair.number, value, len(picks), stamped.span_us, stamped.at_s,
@@ -202,6 +173,7 @@ class Values:
             for drawing in self._answering():
                 for picks in self._picks(drawing):
                     self.batch(pair.workers[Side.BASELINE], picks)
+                    self.oracle.count()
 
     def _picks(self, drawing: Drawing) -> list[list[int]]:
         """Entries of the pool for the batches on a drawing, in random order; none twice where there are enough."""

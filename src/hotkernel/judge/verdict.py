@@ -19,6 +19,7 @@ FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
 CONFIRMATION_ALPHA = 0.01  # one-sided
 CLOSE = 2.0  # times what a look asks for: below, the confirmation takes the pairs of the look after next
 INCUMBENT_ALPHA = 0.005  # one look at all pairs
+_WIDER = "; the target needs wider rtol/atol, a better reference, or mixture='normal' if extreme inputs are not legal for it"
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def refusal(faults: Sequence[Fault]) -> Verdict | None:
     wrong_baseline = [fault for fault in faults if fault.side is Side.BASELINE and fault.kind is VerdictKind.INCORRECT]
     for fault in faults:
         if fault in wrong_baseline:
-            return Verdict(VerdictKind.INVALID, f"the baseline fails its own check: {fault.reason}", rule=fault.rule)
+            reason = f"the baseline fails its own check: {fault.reason}{_WIDER if fault.rule == 'wrong_values' else ''}"
+            return Verdict(VerdictKind.INVALID, reason, rule=fault.rule)
         if fault.kind is VerdictKind.INVALID:
             return Verdict(VerdictKind.INVALID, fault.reason, rule=fault.rule)
     return Verdict(faults[0].kind, faults[0].reason, rule=faults[0].rule) if faults else None

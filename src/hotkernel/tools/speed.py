@@ -62,10 +62,10 @@ def verify(
     """
     began = time.monotonic()
     files = {Side.BASELINE: session.file(baseline, cwd=cwd or None), Side.CANDIDATE: session.file(candidate, cwd=cwd or None)}
-    if files[Side.CANDIDATE].stem.endswith("_baseline") and files[Side.BASELINE].stem.endswith("_candidate"):
+    if _are_swapped(files):
         raise ToolError("the baseline and the candidate look swapped",
                         fix=f"the candidate comes first: verify {baseline} {candidate}")
-    if CONTRACT_WORD not in files[Side.BASELINE].read_text(encoding="utf-8", errors="replace"):
+    if CONTRACT_WORD not in _text(files[Side.BASELINE]):
         found = compare_scripts(session, candidate, baseline, n or DEFAULT_SCRIPT_RUNS, warmup, args, cwd, timeout)
         comparisons.save(state_dir(session.environment), found)
         return verify_result(found, warmup=warmup, wall_s=time.monotonic() - began)
@@ -73,6 +73,18 @@ def verify(
         raise ToolError("args is for scripts; a target takes none", fix="leave args out, or put what varies into the target")
     found = judge(session, files, n=n, cwd=cwd, timeout=timeout, incumbent=incumbent)
     return verify_result(found, warmup=None, wall_s=time.monotonic() - began)
+
+
+def _are_swapped(files: dict[Side, Path]) -> bool:
+    """By their names; or the target is the candidate, and the baseline neither one nor a script that prints its time."""
+    if files[Side.CANDIDATE].stem.endswith("_baseline") and files[Side.BASELINE].stem.endswith("_candidate"):
+        return True
+    script = _text(files[Side.BASELINE])
+    return CONTRACT_WORD in _text(files[Side.CANDIDATE]) and not any(word in script for word in (CONTRACT_WORD, '"ms"', "'ms'"))
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def judge(session: Session, files: dict[Side, Path], *, n: int | None = None, cwd: str = "", timeout: float = 600.0,
