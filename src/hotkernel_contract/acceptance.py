@@ -92,13 +92,13 @@ def try_case(target: Any, device: str) -> Dict[str, Any]:
         with called("the check"):
             tried = target.with_function(name)
             try:
-                refuse_weak(tried, device, seen)
+                tolerances = refuse_weak(tried, device, seen)
             except TargetError as error:
                 if OWN_CHECK in str(error):
-                    refuse_unsteady(tried, device, seen)  # says the same, and what tolerance would do
+                    refuse_unsteady(tried, device, seen, seen.tolerances(tried))  # says the same, and what tolerance would do
                 raise
-            refuse_unsteady(tried, device, seen)
-            limited = limited or rounds_for(tried, device, seen)[1]
+            refuse_unsteady(tried, device, seen, tolerances)
+            limited = limited or rounds_for(tried, device, seen, tolerances)[1]
     return {
         "call": {"positional": list(target.call.positional), "keywords": list(target.call.keywords),
                  "constants": list(target.call.constants), "module": target.module_kind},
@@ -193,7 +193,7 @@ def call_once(target: Any, device: str, what: str = "the function") -> Any:
         return observe(target, device)
 
 
-def refuse_unsteady(target: Any, device: str, seen: Any) -> None:
+def refuse_unsteady(target: Any, device: str, seen: Any, tolerances: Any) -> None:
     """Raise TargetError when the baseline fails its own check on some of many drawings, with the tolerance that it needs."""
     import torch
 
@@ -202,7 +202,6 @@ def refuse_unsteady(target: Any, device: str, seen: Any) -> None:
     from hotkernel_contract.selftest import new_generator
     from hotkernel_contract.target import TargetError, wide_for
 
-    tolerances = seen.tolerances(target)
     tallies = [Tally() for _ in tolerances]
     needs, began = [Need() for _ in tolerances], time.monotonic()
     while tallies[0].outputs < DRAWS and (time.monotonic() - began < DRAWS_S or not tallies[0].outputs):

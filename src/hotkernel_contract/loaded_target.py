@@ -78,8 +78,14 @@ class LoadedTarget:
     def prove(self) -> Tuple[List[str], Dict[str, str]]:
         """Refuse a target whose check would pass plain wrong answers, or not the right one; which other inputs than the
         timed ones it can be held to, and why not the rest."""
-        refuse_weak(self.target, self.device, self.seen)
-        return rounds_for(self.target, self.device, self.seen)
+        self.tolerances = refuse_weak(self.target, self.device, self.seen)
+        return rounds_for(self.target, self.device, self.seen, self.tolerances)
+
+    @property
+    def room(self) -> float:
+        """How many times as wide as its default an output's tolerance by element is, at most."""
+        defaults = self.seen.tolerances(self.target)
+        return max([1.0, *(mine.rtol / own.rtol for mine, own in zip(self.tolerances, defaults) if own.rtol)])
 
     def answer(self, inputs: Dict[str, torch.Tensor]) -> List[torch.Tensor]:
         """What the baseline makes of these inputs, which stay as they are: every output."""

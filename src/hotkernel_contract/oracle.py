@@ -99,9 +99,10 @@ class Oracle:
     def do_prove(self) -> Answer:
         """Refuse a target that cannot judge; answer which other inputs than the timed ones it can be held to."""
         able, limited = self.loaded.prove()
+        self.check.tolerances = self.loaded.tolerances
         if not self.card:
             torch.set_num_threads(1)  # a team of threads spins on after its work, on the cores that a worker is timed on
-        return {"rounds": able, "limited_rounds": limited}, ()
+        return {"rounds": able, "limited_rounds": limited, "room": self.loaded.room}, ()
 
     def do_allocate(self, slots: int, copies: bool, on_host: bool = False) -> Answer:
         """Slots for inputs (and for outputs, where those are copied out); decoys lie in them until the first batch."""

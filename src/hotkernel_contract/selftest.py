@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -12,6 +12,7 @@ from hotkernel_contract.compare import Expected, Tally, Tolerance, as_rows, erro
 from hotkernel_contract.inputs import draw, is_kept, like
 from hotkernel_contract.outputs import Observed, observe
 from hotkernel_contract.pool import Pool
+from hotkernel_contract.room import widened
 from hotkernel_contract.rounds import kinds_for
 from hotkernel_contract.target import Target, TargetError, wide_for
 
@@ -21,8 +22,9 @@ OTHERS = 8  # inputs whose answers are held against each other's
 LITTLE = 0.1  # of its row's RMS: a value below it may be missed by an honest tolerance
 
 
-def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) -> None:
-    """Raise TargetError when the target cannot judge; a probe that equals the right answer is no probe and is skipped."""
+def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) -> List[Tolerance]:
+    """The tolerances of the outputs, with the room that the baseline needs. Raises TargetError when the target cannot judge; a
+    probe that equals the right answer is no probe and is skipped."""
     seen = seen or observe(target.settle(device), device)
     generator = new_generator(device)
     with torch.no_grad():
@@ -32,10 +34,21 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
         answers = target.expected(inputs, wide_for(*seen.dtypes))
         refuse_reference(target, answers, outputs, raw, generator, device)
         entries = [(answers, outputs), *(_another(target, generator, device, wide_for(*seen.dtypes)) for _ in range(OTHERS - 1))]
-        for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), seen.tolerances(target)):
+        tolerances = _with_room(target, seen, entries)
+        for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), tolerances):
             where = "" if len(outputs) == 1 else " of %s" % name
             _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
             _refuse_deaf(where, [each[name] for each, _ in entries], [each[name] for _, each in entries], tolerance)
+    return tolerances
+
+
+def _with_room(target: Target, seen: Observed, entries: List[Tuple[Outputs, Outputs]]) -> List[Tolerance]:
+    """The target's own tolerances as they are; the defaults with the room that the baseline needs."""
+    tolerances = seen.tolerances(target)
+    if target.rtol is not None or target.atol is not None:
+        return tolerances
+    return widened(tolerances, [(list(outputs.values()), [Expected.of(answers[name], y.dtype) for name, y in outputs.items()])
+                                for answers, outputs in entries])
 
 
 def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],
@@ -88,7 +101,8 @@ def _refuse_deaf(where: str, answers: List[torch.Tensor], outputs: List[torch.Te
                           "many of them, say); set mixture='full', or return what is not averaged" % where)
 
 
-def rounds_for(target: Target, device: str, seen: Observed) -> Tuple[List[str], Dict[str, str]]:
+def rounds_for(target: Target, device: str, seen: Observed,
+               tolerances: Sequence[Tolerance]) -> Tuple[List[str], Dict[str, str]]:
     """The kinds of other inputs on which this target can be held against its reference, and why not on the others."""
     able: List[str] = []
     limited: Dict[str, str] = {}
@@ -98,7 +112,7 @@ def rounds_for(target: Target, device: str, seen: Observed) -> Tuple[List[str], 
         fault = None
         for at in range(ROUND_TRIES):
             outputs = target.run({name: like(x) for name, x in pool.inputs(at).items()})
-            for output, expected, tolerance in zip(outputs.values(), pool.expected[at], seen.tolerances(target)):
+            for output, expected, tolerance in zip(outputs.values(), pool.expected[at], tolerances):
                 tally = tally_of(output, expected, tolerance)
                 fault = fault or error_fault(tally, tally, tolerance)
         if fault:

@@ -310,12 +310,17 @@ def test_of_several_outputs_the_one_that_could_not_be_judged_is_named(tolerance)
         refuse_weak(target(lambda x: (x / 3, x > 0), max_error_ratio=1e9, **tolerance), "cpu")
 
 
+def rounds_of(made: Target) -> tuple[list[str], dict[str, str]]:
+    seen = observe(made, "cpu")
+    return rounds_for(made, "cpu", seen, seen.tolerances(made))
+
+
 def test_rounds_are_of_every_kind_that_the_baseline_takes_and_of_legal_inputs():
-    assert rounds_for(target(), "cpu", observe(target(), "cpu")) == (list(KINDS), {})
+    assert rounds_of(target()) == (list(KINDS), {})
     assert kinds_for(target(mixture="normal")) == ["repeated rows"]
     assert kinds_for(target(lambda x: x + 1, {"x": "8:int64<5"})) == []
     made = target(lambda x: x / x.abs().amax().clamp(max=1e6), reference=lambda x: x / x.abs().amax())
-    able, limited = rounds_for(made, "cpu", observe(made, "cpu"))
+    able, limited = rounds_of(made)
     assert "extreme" not in able
     assert "out of tolerance" in limited["extreme"]
 

@@ -91,6 +91,9 @@ class Trial:
         target = self.target
         self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted,
                               is_shared=target["is_shared"])
+        if self.room > 1:
+            why = f"the tolerance by element is {self.room:.2f} times the default, twice what the baseline's own rounding needs"
+            self.plan = replace(self.plan, notes=(*self.plan.notes, why))
         if self.mode is Mode.HOST:
             why = (f"processes cannot share the card's memory here ({target['cannot_share']}), so inputs and outputs are copied "
                    "through the host inside the interval, on both sides alike")
@@ -153,6 +156,7 @@ class Trial:
     def _take_proof(self, proved: dict[str, Any]) -> None:
         self.rounds: list[str] = self.chance.sample(proved["rounds"], len(proved["rounds"]))
         self.limited |= proved["limited_rounds"]
+        self.room = float(proved["room"])
 
     def start(self, stage: Stage, numbers: Sequence[int], sides: Sequence[Side],
               before_candidates: Callable[[], None]) -> list[PairOfWorkers]:
