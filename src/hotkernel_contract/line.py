@@ -15,6 +15,7 @@ import torch
 from hotkernel_contract.call import NotTensors
 from hotkernel_contract.compare import Expected, Tally, Tolerance, error_fault, shape_fault, statistics
 from hotkernel_contract.inputs import draw, like
+from hotkernel_contract.room import with_room
 from hotkernel_contract.target import Target, wide_for
 
 PROTOCOL = 4
@@ -133,7 +134,8 @@ def fault_of(target: Target, output: torch.Tensor, right: torch.Tensor, answer: 
                         (tuple(right.shape), str(right.dtype), tuple(right.stride())), shown)
     if fault:
         return fault[1]
-    expected, tolerance = Expected.of(answer, right.dtype), Tolerance.of(target, right.dtype)
+    expected = Expected.of(answer, right.dtype)
+    (tolerance,) = with_room(target, [Tolerance.of(target, right.dtype)], [([right], [expected])])
     tallies = []
     for out in (output, right):
         tally = Tally()

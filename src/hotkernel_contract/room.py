@@ -8,19 +8,23 @@ from typing import List, Sequence, Tuple
 import torch
 
 from hotkernel_contract.compare import Expected, Tolerance, as_rows
+from hotkernel_contract.target import Target
 
 SPARE = 2.0  # times the baseline's largest error in a proof: a verify checks a hundred times as many numbers
 MOST, RARE = 1.5, 1e-6  # of what is allowed, and the share of numbers beyond it: what is worse fails the target's own check
 Answered = Tuple[Sequence[torch.Tensor], Sequence[Expected]]  # the baseline's outputs to an input, and what is right
 
 
-def widened(tolerances: Sequence[Tolerance], drawings: Sequence[Answered]) -> List[Tolerance]:
-    """The tolerances, wider where the baseline's own errors on these drawings come nearer to them than half.
+def with_room(target: Target, tolerances: Sequence[Tolerance], drawings: Sequence[Answered]) -> List[Tolerance]:
+    """The target's own tolerances as they are; the defaults wider, where the baseline's own errors on these drawings come
+    nearer to them than half.
 
     What is a difference of two rounded products (a rotary embedding in bf16) may be off by more than its row lets it be, once in
     some hundred million numbers; a verify checks ten thousand million, and one alone makes a side wrong. The RMS error, by
     which precision is compared, is not touched.
     """
+    if target.rtol is not None or target.atol is not None:
+        return list(tolerances)
     return [_widened(tolerance, [(outputs[at], expected[at]) for outputs, expected in drawings])
             for at, tolerance in enumerate(tolerances)]
 

@@ -12,7 +12,7 @@ from hotkernel_contract.compare import Expected, Tally, Tolerance, as_rows, erro
 from hotkernel_contract.inputs import draw, is_kept, like
 from hotkernel_contract.outputs import Observed, observe
 from hotkernel_contract.pool import Pool
-from hotkernel_contract.room import widened
+from hotkernel_contract.room import with_room
 from hotkernel_contract.rounds import kinds_for
 from hotkernel_contract.target import Target, TargetError, wide_for
 
@@ -34,21 +34,13 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
         answers = target.expected(inputs, wide_for(*seen.dtypes))
         refuse_reference(target, answers, outputs, raw, generator, device)
         entries = [(answers, outputs), *(_another(target, generator, device, wide_for(*seen.dtypes)) for _ in range(OTHERS - 1))]
-        tolerances = _with_room(target, seen, entries)
+        tolerances = with_room(target, seen.tolerances(target), [
+            (list(mine.values()), [Expected.of(right[name], y.dtype) for name, y in mine.items()]) for right, mine in entries])
         for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), tolerances):
             where = "" if len(outputs) == 1 else " of %s" % name
             _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
             _refuse_deaf(where, [each[name] for each, _ in entries], [each[name] for _, each in entries], tolerance)
     return tolerances
-
-
-def _with_room(target: Target, seen: Observed, entries: List[Tuple[Outputs, Outputs]]) -> List[Tolerance]:
-    """The target's own tolerances as they are; the defaults with the room that the baseline needs."""
-    tolerances = seen.tolerances(target)
-    if target.rtol is not None or target.atol is not None:
-        return tolerances
-    return widened(tolerances, [(list(outputs.values()), [Expected.of(answers[name], y.dtype) for name, y in outputs.items()])
-                                for answers, outputs in entries])
 
 
 def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from hotkernel_contract.compare import Expected, Tolerance, statistics
-from hotkernel_contract.room import MOST, widened
+from hotkernel_contract.room import MOST, with_room
 from hotkernel_contract.selftest import refuse_weak
 from hotkernel_contract.target import Target
 
+PLAIN = Target(name="t", function=torch.clone, inputs={"x": "4x4"}, device="cpu")
 ROWS, COLUMNS = 1024, 1024  # one number is a millionth
 BF16 = Tolerance(rtol=0.02, atol=0.0, row=0.02, ulp=2.0**-8, max_error_ratio=1.58, floor_ulps=0.25)
 
@@ -26,7 +27,7 @@ def off_by(share: float, count: int = 1) -> tuple[list[torch.Tensor], list[Expec
 
 @pytest.mark.parametrize(("share", "factor"), [(0.0, 1.0), (0.4, 1.0), (0.6, 1.2), (0.95, 1.9), (1.2, 2.4)])
 def test_there_is_room_for_twice_the_baselines_largest_error(share, factor):
-    (found,) = widened([BF16], [off_by(0.0), off_by(share)])
+    (found,) = with_room(PLAIN, [BF16], [off_by(0.0), off_by(share)])
 
     assert (found.rtol, found.row) == pytest.approx((0.02 * factor, 0.02 * factor), rel=1e-3)
     assert (found.max_error_ratio, found.floor_ulps, found.ulp) == (1.58, 0.25, BF16.ulp)
@@ -34,7 +35,7 @@ def test_there_is_room_for_twice_the_baselines_largest_error(share, factor):
 
 @pytest.mark.parametrize(("share", "count"), [(1.2, 4), (MOST + 0.1, 1), (float("nan"), 0)])
 def test_a_baseline_that_is_wrong_more_often_or_by_more_gets_none(share, count):
-    assert widened([BF16], [off_by(share, count)] if count else [off_by(0.0)]) == [BF16]
+    assert with_room(PLAIN, [BF16], [off_by(share, count)] if count else [off_by(0.0)]) == [BF16]
 
 
 def test_what_is_not_finite_and_whole_numbers_ask_for_nothing():
@@ -42,8 +43,8 @@ def test_what_is_not_finite_and_whole_numbers_ask_for_nothing():
     exact = Tolerance(0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
     whole = torch.arange(4).reshape(1, 4)
 
-    assert widened([BF16, exact], [([answer, whole], [Expected.of(answer, torch.float32), Expected.of(whole, torch.int64)])]
-                   ) == [BF16, exact]
+    right = [Expected.of(answer, torch.float32), Expected.of(whole, torch.int64)]
+    assert with_room(PLAIN, [BF16, exact], [([answer, whole], right)]) == [BF16, exact]
 
 
 def turned(x, cos, sin):
@@ -61,7 +62,7 @@ def test_a_difference_of_rounded_products_has_room_and_its_own_tolerance_stays()
 
 
 def test_numbers_that_are_wrong_are_wrong_with_all_the_room_there_may_be():
-    (found,) = widened([BF16], [off_by(MOST)])
+    (found,) = with_room(PLAIN, [BF16], [off_by(MOST)])
     (output,), (expected,) = off_by(3.1 * MOST)
 
     assert statistics(output, expected, found)[0] == 1

@@ -193,7 +193,7 @@ class Values:
         The baseline comes last, on the same inputs: what it gets wrong itself proves nothing.
         """
         with self.phases.of("rounds"):
-            calls, wrong = draw_calls(self.plan, self.chance)[0], {}  # as a timed batch has: nothing tells them apart
+            calls, wrong = draw_calls(self.plan, self.chance)[1], {}  # as a timed batch has: nothing tells them apart
             self._draw((calls,), kind)
             for side in (Side.INCUMBENT, Side.CANDIDATE, Side.BASELINE):
                 try:

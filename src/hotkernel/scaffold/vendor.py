@@ -18,7 +18,7 @@ from hotkernel import __version__
 FILE_NAME = "hotkernel_contract.py"
 PACKAGE = "hotkernel_contract"
 # What the plain line needs, in the order in which they build on each other.
-PARTS = ("spec", "loading", "call", "target", "inputs", "compare", "line")
+PARTS = ("spec", "loading", "call", "target", "inputs", "compare", "room", "line")
 
 _HEAD = '''"""The contract of a hotkernel target, in one file, so that the files beside it run with plain python.
 
