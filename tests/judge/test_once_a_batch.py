@@ -48,6 +48,13 @@ def test_a_gain_that_a_single_call_has_too_stands():
     assert decide(of_single_calls(BASE / 2)).kind is VerdictKind.FASTER
 
 
+def test_a_large_gain_that_single_calls_do_not_have_is_none_however_noisy_they_are():
+    verdict = decide(of_single_calls(BASE / 2, once_us=BASE / 2, noise_us=120.0, is_shared=False))
+
+    assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_not_in_one_call")
+    assert decide(of_single_calls(BASE / 2, noise_us=120.0, is_shared=False)).kind is VerdictKind.FASTER
+
+
 def test_a_small_gain_stands_where_a_single_call_is_too_noisy_to_show_it():
     assert decide(of_single_calls(BASE * 0.95, noise_us=12.0)).kind is VerdictKind.FASTER
 

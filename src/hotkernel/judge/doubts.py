@@ -14,6 +14,7 @@ from hotkernel.schema.verdict import Batch, Evidence, Mode, Pair, Plan, Side, St
 # A batch's first call may cost so much more than the baseline's does, for what is cold: up to 10 us was seen of honest candidates
 # on an H200, 40 us on a CPU. Where calls share inputs nothing is allowed: it is there that most is to be had by it.
 COLD_US = {Mode.BATCHES: 12.0, Mode.LATENCY: 12.0, Mode.HOST: 50.0, Mode.CPU: 50.0}
+LARGE_GAIN = 0.2  # of the baseline's time: a gain so large is in a single call beyond its noise, or is none
 LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
 DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
 COPY_MARGIN = 1.5  # a copy in a side's process may take so much longer than in the oracle's
@@ -44,22 +45,26 @@ def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
     """Whether less than half of a gain is there in a batch of one call: something is worked out once for all calls of a batch,
     or all of them at once.
 
-    One call is noisy, so the shortage must be beyond noise: the baseline's, taken for both sides', since a side can make its
-    own as large as it likes.
+    One call is noisy, so the shortage of a small gain must be beyond noise: the baseline's, taken for both sides', since a side
+    can make its own as large as it likes. A large one must be there, however noisy the machine is.
     """
     values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.n1 == 1 else ()
     sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
-    lacking, noise = [], []
+    lacking, noise, gains = [], [], []
     cold_us = 0.0 if evidence.plan.is_shared else COLD_US[evidence.plan.mode]
     for (side, pair, number), candidate in sides.items():
         baseline = sides.get((Side.BASELINE, pair, number))
         if side is Side.CANDIDATE and baseline and candidate.short_us is not None and baseline.short_us is not None:
             gain_us = baseline.us - candidate.us
+            gains.append(gain_us / baseline.us)
             lacking.append(gain_us - (baseline.short_us - candidate.short_us) - max(LONG_SHARE * gain_us, cold_us))
             noise.append(LONG_SHARE * baseline.us - baseline.short_us)
     error = samples.trimmed_error(noise) if noise else None
+    if error is None:
+        return False
+    is_large = samples.trimmed_mean(gains) > LARGE_GAIN
     kept = len(noise) - 2 * (len(noise) // samples.TRIM_SHARE)
-    return error is not None and samples.trimmed_mean(lacking) > critical(alpha, kept - 1) * math.sqrt(2) * error
+    return samples.trimmed_mean(lacking) > (0.0 if is_large else critical(alpha, kept - 1) * math.sqrt(2) * error)
 
 
 def is_within_copies(evidence: Evidence, verdict: Verdict) -> bool:
