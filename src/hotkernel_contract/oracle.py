@@ -10,7 +10,7 @@ import os
 import socket
 import traceback
 from dataclasses import asdict
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -173,28 +173,28 @@ class Oracle:
             for at in range(len(order)):
                 self.take(at, [views(self.out_arena.base, field)[at] for field in self.out_fields])
             return {}, ()
-        self.spoil_inputs(order)
-        answer = self._read_out(pid, addresses, len(order))
+        answer = self._read_out(pid, addresses, order)
         self.fill(picks, order)  # a side that begins later calls its function on what lies there, before its first batch
         return answer, ()
 
-    def _read_out(self, pid: int, addresses: List[int], calls: int) -> Dict[str, Any]:
-        """Copy what each call returned from where its worker says it lies; answer what cannot be read."""
-        returned = len(self.seen.returned)
-        for at in range(calls):
-            for address, into in zip(addresses[at * returned:(at + 1) * returned], self.raw[at]):
+    def _read_out(self, pid: int, addresses: List[int], order: List[int]) -> Dict[str, Any]:
+        """Copy what each call returned from where its worker says it lies; answer what cannot be read. What is an input's memory
+        must not be right: first those are spoilt in which no output may lie, then, for the outputs that may not, the rest."""
+        returned, kept = self.seen.returned, {name for kind in self.seen.kinds for name in kind.may_lie_in}
+        for may_lie in (True, False):
+            self.spoil_inputs(order, kept, are_kept=not may_lie)
+            for at, which in itertools.product(range(len(order)), range(len(returned))):
                 try:
-                    read_process(pid, address, into)
+                    if bool(returned[which].may_lie_in) is may_lie:
+                        read_process(pid, addresses[at * len(returned) + which], self.raw[at][which])
                 except OSError as error:
                     return {"unreadable": str(error), "errno": error.errno}
         return {}
 
-    def spoil_inputs(self, order: List[int]) -> None:
-        """Overwrite the inputs of a batch, but for what an output may lie in: where an output lies is its worker's word, and
-        one that is an input's memory must not be right."""
-        kept = {name for kind in self.seen.kinds for name in kind.may_lie_in}
+    def spoil_inputs(self, order: List[int], kept: Collection[str], *, are_kept: bool) -> None:
+        """Overwrite those inputs of a batch that are among `kept`, or those that are not."""
         for field in self.fields:
-            for slot in (order if field.count > 1 else [0]) if field.name not in kept else ():
+            for slot in (order if field.count > 1 else [0]) if (field.name in kept) is are_kept else ():
                 start = field.offset + field.slot_bytes * slot
                 self.arena.base[start:start + field.slot_bytes].fill_(SPOILT)
 
