@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -219,6 +220,19 @@ def test_a_side_whose_threads_wait_for_each_other_shares_its_core_with_nobody(be
     worker = bench.worker("list(pool.map(hashlib.sha256, [block] * 2))\nreturn x + x", head, [max(os.sched_getaffinity(0))])
 
     assert any(bench.run(worker).void is None for _ in range(10)), "all void, on a machine that has a core for it"
+
+
+def test_a_side_that_runs_at_the_moment_of_the_look_does_not_stand_whatever_is_booked(bench):
+    spins = "import threading\nthreading.Thread(target=lambda: all(iter(lambda: 1, 0)), daemon=True).start()"
+    worker = bench.worker("return x * 2", spins)
+    assert bench.checks.stood(worker)
+
+    for pid in worker.standing:
+        os.kill(pid, signal.SIGCONT)  # as a timer of its own would
+    stood = bench.checks.stood(worker)
+
+    assert not stood
+    assert bench.checks.restless[worker.side] == 1
 
 
 def test_idleness_in_one_batch_pays_for_no_other_core_in_the_next():

@@ -113,8 +113,12 @@ class WorkerLink:
         return self.standing is not None
 
     def ran_us(self) -> float:
-        """What it had of the cores since it stands still; 0 while it does not. Whoever starts another process runs itself."""
-        return 0.0 if self.standing is None else tree.used_us(self.standing) - self.stopped_us
+        """What it had of the cores since it stands still; 0 while it does not, infinite where it runs now, for what a thread
+        has had is booked when it stops, or milliseconds late. Whoever starts another process runs itself."""
+        if self.standing is None:
+            return 0.0
+        ran_us = tree.used_us(self.standing) - self.stopped_us
+        return ran_us if tree.is_standing(self.standing) else math.inf
 
     def late_us(self, mine: list[int], by_then_us: float, wall_us: float) -> float:
         """How long a side may have worked on behind its last word: `wall_us` until it stood, or less where its time on cores,

@@ -50,6 +50,11 @@ def stand_still(pid: int) -> list[int] | None:
     return None
 
 
+def is_standing(pids: Iterable[int]) -> bool:
+    """Whether these processes, which stood, were not let go on since: who is, is woken with all its threads, its first too."""
+    return all((_stat(pid) or ("X", 0))[0] in "TX" or _stands(pid) for pid in pids)
+
+
 def go_on(pids: list[int]) -> None:
     """Let processes that stand still run again."""
     for pid in pids:
