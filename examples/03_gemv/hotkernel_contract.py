@@ -7,7 +7,7 @@ brings it up to date.
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-# version 0.2.0, SHA-256 of all that follows this line: ffd559c37143de769b925f17f7ed81f278b03e6f2fed1a4e4666bd178406a722
+# version 0.2.0, SHA-256 of all that follows this line: 09ce8ce7443be37e24f0e67ec4c38241ea70870a3f8fe62d8829c9aed0e591a6
 from __future__ import annotations
 
 import ast
@@ -1037,7 +1037,8 @@ _BY_ELEMENT.update({dtype: _FP8[name] for name, dtype in FP8.items()})
 MAX_ERROR_RATIO = 1.58  # between one rounding more and bf16 throughout: docs/decisions/0003 has the measurement
 # A sum of n terms in its own dtype, one after another, is about 0.2 sqrt(n) ulps off; an honest order is no worse than twice
 # that, and five times that at its worst element.
-_SUM_ULPS, _SUM_WORST_ULPS = 0.4, 2.0
+# More terms give no more room: half the mantissa of a single number must be told, and so must a part left unread.
+_SUM_ULPS, _SUM_WORST_ULPS, _MOST_TERMS = 0.4, 2.0, 1 << 17
 # An error below this many ulps (of the row's RMS) passes whatever the baseline's is; one rounding to nearest is about 0.2.
 _FLOOR_ULPS = {torch.bfloat16: 0.25, torch.float16: 0.25, torch.float32: 8.0, torch.float64: 64.0}
 # Of the median row's RMS: a row smaller than this is dust, and may be off as a row of this size may. What cancels (the
@@ -1067,7 +1068,7 @@ class Tolerance:
             return cls(0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
         rtol, row = _BY_ELEMENT[dtype]
         eps, floor = torch.finfo(dtype).eps, _FLOOR_ULPS.get(dtype, 0.25)
-        terms = terms if target.reduction is None else target.reduction
+        terms = min(_MOST_TERMS, terms if target.reduction is None else target.reduction)
         if dtype in (torch.float32, torch.float64):  # narrower ones are summed in fp32
             row = max(row, _SUM_WORST_ULPS * terms**0.5 * eps)
             floor = max(floor, _SUM_ULPS * terms**0.5)

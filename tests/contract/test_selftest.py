@@ -29,6 +29,12 @@ def test_a_check_that_takes_the_answer_to_other_inputs_is_refused():
         try_target(averaged)
 
 
+@pytest.mark.parametrize("numbers", [300_000, 1_000_000])
+def test_a_mean_over_many_numbers_can_be_judged_although_it_is_one(numbers):
+    """Room for sums in another order is less than half the mantissa of the one number."""
+    try_target(target(lambda x: (x * x).mean(), {"x": str(numbers)}, mixture="normal"))
+
+
 def test_a_function_that_hands_out_one_buffer_is_tried_by_what_lay_in_it():
     buffer = torch.empty(64, 128)
     try_target(target(lambda x: torch.mul(x, 2, out=buffer), reuses_output=True))
