@@ -1,7 +1,5 @@
 """A function that makes one number of many: to leave a part of them unread is worth as much as that part."""
 
-import torch
-
 from hotkernel_contract import Target
 
 
