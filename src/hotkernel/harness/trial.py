@@ -92,7 +92,7 @@ class Trial:
         self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted,
                               is_shared=target["is_shared"])
         if self.room > 1:
-            why = f"the tolerance by element is {self.room:.2f} times the default, twice what the baseline's own rounding needs"
+            why = f"the tolerance by element is {self.room:.2f} times the default: room for the baseline's own rounding"
             self.plan = replace(self.plan, notes=(*self.plan.notes, why))
         if self.mode is Mode.HOST:
             why = (f"processes cannot share the card's memory here ({target['cannot_share']}), so inputs and outputs are copied "
