@@ -25,7 +25,8 @@ def off_by(share: float, count: int = 1) -> tuple[list[torch.Tensor], list[Expec
     return [output], [expected]
 
 
-@pytest.mark.parametrize(("share", "factor"), [(0.0, 1.0), (0.4, 1.0), (0.6, 1.2), (0.95, 1.9), (1.2, 2.4), (1.6, 3.0), (2.4, 3.0)])
+@pytest.mark.parametrize(("share", "factor"), [(0.0, 1.0), (0.4, 1.0), (0.6, 1.2), (0.95, 1.9), (1.2, 2.4), (1.6, 3.0),
+                                               (2.4, 3.0)])
 def test_there_is_room_for_twice_the_baselines_largest_error(share, factor):
     (found,) = with_room(PLAIN, [BF16], [off_by(0.0), off_by(share)])
 
