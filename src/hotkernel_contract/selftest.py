@@ -34,21 +34,21 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
         answers = target.expected(inputs, wide_for(*seen.dtypes))
         refuse_reference(target, answers, outputs, raw, generator, device)
         entries = [(answers, outputs), *(_another(target, generator, device, wide_for(*seen.dtypes)) for _ in range(OTHERS - 1))]
+        expected = [Expected.of_all([right[name] for name in mine], seen.dtypes) for right, mine in entries]
         tolerances = with_room(target, seen.tolerances(target), [
-            (list(mine.values()), [Expected.of(right[name], y.dtype) for name, y in mine.items()]) for right, mine in entries])
-        for (name, answer), output, tolerance in zip(answers.items(), outputs.values(), tolerances):
-            where = "" if len(outputs) == 1 else " of %s" % name
-            _refuse_loose(where, answer, output, list(inputs.values()), tolerance)
-            _refuse_deaf(where, [each[name] for each, _ in entries], [each[name] for _, each in entries], tolerance)
+            (list(mine.values()), right) for (_, mine), right in zip(entries, expected)])
+        for at, ((name, answer), output, tolerance) in enumerate(zip(answers.items(), outputs.values(), tolerances)):
+            where, rights = "" if len(outputs) == 1 else " of %s" % name, [each[at] for each in expected]
+            _refuse_loose(where, answer, output, rights[0], list(inputs.values()), tolerance)
+            _refuse_deaf(where, [each[name] for each, _ in entries], [each[name] for _, each in entries], rights, tolerance)
     return tolerances
 
 
-def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, inputs: List[torch.Tensor],
+def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, expected: Expected, inputs: List[torch.Tensor],
                   tolerance: Tolerance) -> None:
     """Raise TargetError when the check of one output refuses the right answer, or takes a wrong one."""
     if not output.numel():
         return  # there is nothing in it to be wrong
-    expected = Expected.of(answer, output.dtype)
     baseline = tally_of(output, expected, tolerance)
     fault = error_fault(baseline, baseline, tolerance)
     if fault:
@@ -76,16 +76,16 @@ def _outputs(target: Target, inputs: Dict[str, torch.Tensor]) -> Outputs:
     return {name: like(y) for name, y in target.run({name: like(x) for name, x in inputs.items()}).items()}
 
 
-def _refuse_deaf(where: str, answers: List[torch.Tensor], outputs: List[torch.Tensor], tolerance: Tolerance) -> None:
+def _refuse_deaf(where: str, answers: List[torch.Tensor], outputs: List[torch.Tensor], rights: List[Expected],
+                 tolerance: Tolerance) -> None:
     """Raise TargetError when the check would take, over several inputs, what is made of the answers to others: then none need
     be read. Of numbers that is their mean, the best guess of one who reads nothing."""
     if all(same(answer, answers[0]) for answer in answers):
         return  # the same whatever is drawn: a constant is right
     deaf, baseline = Tally(), Tally()
-    for at, (answer, output) in enumerate(zip(answers, outputs)):
+    for at, (answer, output, expected) in enumerate(zip(answers, outputs, rights)):
         others = answers[:at] + answers[at + 1:]
         guess = torch.stack(others).mean(0) if answer.dtype.is_floating_point else others[0]
-        expected = Expected.of(answer, output.dtype)
         deaf.add([statistics(guess.to(output.dtype).contiguous(), expected, tolerance).tolist()])
         baseline.add([statistics(output.contiguous(), expected, tolerance).tolist()])
     if error_fault(deaf, baseline, tolerance) is None:
