@@ -15,7 +15,7 @@ from hotkernel.harness.plan import Wanted
 from hotkernel.harness.zygote import Fork
 from hotkernel.machine import folders
 from hotkernel.schema.request import Request
-from hotkernel.schema.verdict import Batch, Fault, Side, Stage, VerdictKind
+from hotkernel.schema.verdict import Batch, Side, Stage
 from hotkernel_contract import protocol
 
 BUILD_TIMEOUT_S = 600.0  # nvcc takes a minute for one file, max-autotune several
@@ -171,8 +171,8 @@ class Crew:
         size = folders.bytes_on_disk(caches)
         if size > CACHE_LIMIT_BYTES:
             folders.remove(caches)
-            reason = f"the {side}: its compile caches take {size >> 20} MiB, of {CACHE_LIMIT_BYTES >> 20} that it may have"
-            raise SideFault(Fault(VerdictKind.INVALID, "cache_flood", reason, side))
+            reason = f"its compile caches take {size >> 20} MiB, of {CACHE_LIMIT_BYTES >> 20} that it may have"
+            raise SideFault.of(side, "cache_flood", reason)
         (caches / "built").touch()
 
     def end(self, workers: Sequence[WorkerLink]) -> None:

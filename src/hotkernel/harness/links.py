@@ -37,6 +37,11 @@ class SideFault(Exception):
         super().__init__(fault.reason)
         self.fault = fault
 
+    @classmethod
+    def of(cls, side: Side, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
+        """One that says whose it is."""
+        return cls(Fault(kind, rule, f"the {side}: {reason}", side))
+
 
 class Target:
     """The oracle refused the target: raised as ToolError with this fix."""
@@ -85,7 +90,7 @@ class OracleLink:
     def count(self) -> None:
         """Have the last batch's precision compared, for it was timed and is not void; raises SideFault."""
         for side, (rule, reason) in self.ask("count")["faults"].items():
-            raise SideFault(Fault(VerdictKind.INCORRECT, rule, f"the {side}: {reason}", Side(side)))
+            raise SideFault.of(Side(side), rule, reason, VerdictKind.INCORRECT)
 
     def end(self) -> None:
         self.channel.close()
@@ -214,7 +219,7 @@ class WorkerLink:
             return fault
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
-        return SideFault(Fault(kind, rule, f"the {self.side}: {reason}", self.side))
+        return SideFault.of(self.side, rule, reason, kind)
 
     def check_log(self) -> None:
         """Raise SideFault when the process floods its log."""

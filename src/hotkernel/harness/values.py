@@ -264,6 +264,6 @@ class Values:
         all_s = time.monotonic() - (self.began or time.monotonic())
         for side, own_s in self.spent_s.items():
             if side is not Side.BASELINE and own_s > MOST * all_s:
-                raise SideFault(Fault(VerdictKind.INVALID, "timeout", f"the {side}: its own calls took {own_s:.0f} of the "
-                                      f"{all_s:.0f} s that there were to measure in", side))
+                raise SideFault.of(side, "timeout", f"its own calls took {own_s:.0f} of the {all_s:.0f} s that there were to "
+                                   "measure in")
         raise ToolError("the verify ran out of its timeout", fix="give a larger timeout, or fewer pairs with n")
