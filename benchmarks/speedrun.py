@@ -271,9 +271,12 @@ class Target:
         shapes = comparisons.load(self.run.out / "state", best["id"]).shapes
         source = self.candidate(best["sha256"]).read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory(prefix="original-") as work:
-            made = Original(wheel, Path(work), self.name, (self.folder / "mykernels.py").read_text(encoding="utf-8"),
-                            {name: "x".join(map(str, shape)) for name, shape in shapes.items()})
-            answer = made.verify(source, "kept", **ORIGINAL_RUNS, timeout_s=ORIGINAL_S / 2, limit_s=ORIGINAL_S)
+            try:
+                made = Original(wheel, Path(work), self.name, (self.folder / "mykernels.py").read_text(encoding="utf-8"),
+                                {name: "x".join(map(str, shape)) for name, shape in shapes.items()})
+                answer = made.verify(source, "kept", **ORIGINAL_RUNS, timeout_s=ORIGINAL_S / 2, limit_s=ORIGINAL_S)
+            except SystemExit as error:  # it made no target; the other targets go on
+                answer = {"error": str(error)}
         kept = ("verdict", "speedup", "reason", "error")
         self.row["original"] = {"of": best["sha256"], "id": best["id"], **ORIGINAL_RUNS,
                                 **{name: answer.get(name) for name in kept},
