@@ -86,7 +86,7 @@ class Verify:
         self.trial = Trial(fork, setting_of(request, looks_within(request.n or LOOKS[-1])), lambda: self.card.moment(), self._say)
 
     def run(self) -> Comparison:
-        """Measure until the verdict is known; a side's fault is a verdict too."""
+        """Measure until the verdict is known; a side's fault is a verdict too. Raises ToolError for what is no side's fault."""
         try:
             self.target = self.trial.open(self._open_card)
             self.pins = pins_of(self.target["loaded"], Path(self.request.baseline_file))
@@ -100,6 +100,7 @@ class Verify:
                 self._measure()
                 self._check_pins("after")
         except SideFault as fault:
+            self.trial.fork.sweep()  # raises ToolError where the zygote is gone: then no process ended by itself
             self.faults.append(fault.fault)
         finally:
             self.trial.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import select
@@ -67,7 +68,8 @@ class OracleLink:
 
     def tell(self, op: str, **arguments: Any) -> None:
         """Ask and do not wait; `answer` must follow."""
-        protocol.send_message(self.channel, {"op": op, **arguments})
+        with contextlib.suppress(OSError):  # it is gone: whoever waits for its answer says so
+            protocol.send_message(self.channel, {"op": op, **arguments})
 
     def answer(self, op: str) -> dict[str, Any]:
         try:

@@ -23,6 +23,7 @@ from hotkernel_contract import protocol
 
 IMPORT_TIMEOUT_S = 180.0  # torch from a cold disk takes many seconds; a broken CUDA install may take minutes to say so
 ANSWER_TIMEOUT_S = 60.0
+HAS_ENDED, START_ANOTHER = "the Python that was kept warm has ended by itself", "call again: another is started"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Zygote:
             protocol.receive_message(self.owner)
         except (EOFError, OSError):
             self.close()
-            raise ToolError("the Python that was kept warm has ended by itself", fix="call again: another is started") from None
+            raise ToolError(HAS_ENDED, fix=START_ANOTHER) from None
         finally:
             theirs.close()
         return ours
@@ -187,25 +188,31 @@ class Fork:
     def child(self, role: str, environment: Mapping[str, str], spec: Mapping[str, Any], log: Path) -> tuple[int, socket.socket]:
         """A forked oracle or worker: its pid and our end of its channel."""
         ours, theirs = socket.socketpair()
-        with open(log, "ab") as words:
-            protocol.send_message(self.connection, {"op": "fork", "role": role, "env": dict(environment), "spec": dict(spec)},
-                                  (theirs.fileno(), words.fileno()))
-            answer, _ = protocol.receive_message(self.connection)
-        theirs.close()
+        with theirs, open(log, "ab") as words:
+            answer = self._ask({"op": "fork", "role": role, "env": dict(environment), "spec": dict(spec)},
+                               (theirs.fileno(), words.fileno()))
         return int(answer["pid"]), ours
 
     def end(self, pids: Sequence[int], *, wait: bool = True) -> None:
         """End children, their sessions and everything below them; `wait` until they are gone (a context takes a while)."""
-        protocol.send_message(self.connection, {"op": "end", "pids": list(pids), "wait": wait})
-        protocol.receive_message(self.connection)
+        self._ask({"op": "end", "pids": list(pids), "wait": wait})
 
     def settle(self) -> None:
         """Wait until the processes that were ended are gone."""
-        protocol.send_message(self.connection, {"op": "settle"})
-        protocol.receive_message(self.connection)
+        self._ask({"op": "settle"})
 
     def sweep(self) -> int:
         """End processes that left their parent's tree; returns how many there were."""
-        protocol.send_message(self.connection, {"op": "sweep"})
-        answer, _ = protocol.receive_message(self.connection)
-        return int(answer["orphans"])
+        return int(self._ask({"op": "sweep"})["orphans"])
+
+    def _ask(self, question: Mapping[str, Any], files: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One question and its answer; raises ToolError where the zygote is gone or does not answer."""
+        try:
+            protocol.send_message(self.connection, question, files)
+            answer, _ = protocol.receive_message(self.connection)
+        except TimeoutError:
+            raise ToolError(f"the Python that is kept warm did not {question['op']} within {ANSWER_TIMEOUT_S:.0f} s",
+                            fix="call again when the machine is less busy") from None
+        except (EOFError, OSError):
+            raise ToolError(HAS_ENDED, fix=START_ANOTHER) from None
+        return dict(answer)
