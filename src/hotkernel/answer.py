@@ -62,6 +62,7 @@ def ceiling_share_pct(calibration: Calibration | None, target: Mapping[str, Any]
     """What the candidate reaches of the bandwidth this card has for such a call; None without a calibration."""
     if calibration is None or candidate is None:
         return None
-    read, moved = target["streamed_bytes"], target["min_bytes"]
-    ceiling = roofline.ceiling_gbps(calibration, moved, read / max(read + target["output_bytes"], 1))
+    written, moved = target["output_bytes"], target["min_bytes"]
+    read = max(target["streamed_bytes"], moved - written)  # a target that declares more knows what else is read, in place say
+    ceiling = roofline.ceiling_gbps(calibration, moved, read / max(read + written, 1))
     return 100 * moved / candidate.mean_ms / 1e6 / ceiling if ceiling else None

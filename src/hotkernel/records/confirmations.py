@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hotkernel.schema.record import Logged, Skipped
 
 MARK = ".confirmation-"  # between the log's stem and a number
 MOST = 99  # of one row
+PARSED_KEPT = 64  # by what is in them, as logs are
 
 
 def write(base: Path, logged: Logged, found: Comparison) -> Path:
@@ -44,7 +46,7 @@ def read(base: Path, logged: Logged, paths: Sequence[Path]) -> tuple[tuple[Compa
     for path in paths:
         where = path.relative_to(base).as_posix()
         try:
-            found = from_plain(Comparison, files.read_object(path))
+            found = _parsed(files.read_plain(path))
         except OSError as error:
             skipped.append(Skipped(where, f"it cannot be read: {error.strerror or error}"))
         except (ValueError, TypeError, KeyError, OverflowError) as error:
@@ -55,3 +57,8 @@ def read(base: Path, logged: Logged, paths: Sequence[Path]) -> tuple[tuple[Compa
             else:
                 skipped.append(Skipped(where, f"it confirms {str(found.confirms)[:64]}, and lies beside another log"))
     return tuple(kept), tuple(skipped)
+
+
+@functools.lru_cache(PARSED_KEPT)
+def _parsed(content: bytes) -> Comparison:
+    return from_plain(Comparison, files.parse_object(content))

@@ -52,17 +52,23 @@ def write_new(path: Path, content: str | bytes) -> bool:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in `path`. Raises NotJson for anything else, NaN included; OSError as the system does.
+    """The JSON object in `path`. Raises NotJson for anything else, NaN included; OSError as the system does."""
+    return parse_object(read_plain(path))
 
-    Only a plain file is read, as a pipe of that name would wait for ever.
-    """
+
+def read_plain(path: Path) -> bytes:
+    """What is in `path`, a plain file of bearable size: a pipe of that name would wait for ever. Raises as above."""
     if not path.is_file():
         raise NotJson("it is no plain file")
     if path.stat().st_size > READ_LIMIT_BYTES:
         raise NotJson(f"it is larger than {READ_LIMIT_BYTES} bytes")
+    return path.read_bytes()
+
+
+def parse_object(content: bytes) -> dict[str, Any]:
+    """The JSON object that `content` is. Raises NotJson."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(content.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
     except UnicodeDecodeError as error:
         raise NotJson(f"it is not UTF-8 (byte {error.start})") from None
     except RecursionError:

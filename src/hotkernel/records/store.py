@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hotkernel.errors import ToolError
@@ -29,6 +30,7 @@ from hotkernel.schema.record import (
 
 RESULTS = "results"
 SUPERSEDED = "superseded"  # and a reason: a folder of a target with logs of an older protocol
+PARSED_KEPT = 256  # logs, by what is in them: who records one after the other reads all of them each time, 10 ms a log
 NAMES_TRIED = 1000  # records of one target within one second
 _DEVICE_NAMES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")  # no folder of Windows may be called so
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}")
@@ -101,7 +103,9 @@ def read(base: Path) -> Shelf:
     for path in _json_files(results):
         where = path.relative_to(base).as_posix()
         try:
-            found.append(_log(where, path, results))
+            if path.parent == results:
+                raise files.NotJson("a record lies in a folder of its target")
+            found.append(_log(where, files.read_plain(path)))
         except OSError as error:
             found.append(Skipped(where, f"it cannot be read: {error.strerror or error}"))
         except (ValueError, TypeError, OverflowError) as error:
@@ -168,13 +172,12 @@ def _sorted(folder: Path) -> list[Path]:
         return []  # not there, or not for us to look into
 
 
-def _log(where: str, path: Path, results: Path) -> Logged | Superseded:
+@functools.lru_cache(PARSED_KEPT)
+def _log(where: str, content: bytes) -> Logged | Superseded:
     """A record, or what another timing protocol measured, in its folder or wherever it was left."""
-    if path.parent == results:
-        raise files.NotJson("a record lies in a folder of its target")
-    plain = files.read_object(path)
+    path, plain = PurePosixPath(where), files.parse_object(content)
     verify = plain.get("verify")
-    if path.parent.parent != results:
+    if len(path.parts) > 3:
         return _old(where, path, plain)
     if isinstance(verify, dict) and {"verdict", "baseline", "candidate"} <= verify.keys():
         return _old(where, path, plain)
@@ -196,7 +199,7 @@ def _record(plain: dict[str, Any], folder: str) -> Record:
     return record
 
 
-def _old(where: str, path: Path, plain: dict[str, Any]) -> Superseded:
+def _old(where: str, path: PurePosixPath, plain: dict[str, Any]) -> Superseded:
     """What a log of any older form says, key by key: ours hold a `comparison`, the original's a `verify`."""
     inside = plain.get("comparison", plain.get("verify"))
     found: dict[str, Any] = inside if isinstance(inside, dict) else plain
