@@ -4,13 +4,14 @@
 
 A name is a target or one attempt, `rmsnorm` or `rmsnorm/07`. Parts, each of all targets before the next: `first` (verify
 three attempts, each beside the best so far), `attempts` (the others, until the ceiling is reached), `record` (every attempt,
-won or lost, with its hypothesis; needs no card), `confirm` (three independent repeats of the best), `profile` (ncu on the
-baseline and the best: what changed), `original` (with --original: what hotkernel 0.1.1's own verify says of the best, for the
-three targets that its board shows), `compiled` (the best against torch.compile). What DIR holds already is not done again, so
-that a run may be stopped and continued, and an attempt added later is the only one run. Nothing is begun that would not end
-within --limit-s by what such took so far, and what fails ends nothing else. An attempt is a file whose docstring is its
-hypothesis and which defines `candidate`. DIR holds results/, LEADERBOARD.md, SPEEDRUN.md (what the loop cost), journal/ (a
-file a target) and state/. Runs on several cards may share DIR, each with targets of its own.
+won or lost, with its hypothesis; needs no card), `confirm` (three independent repeats of the best, or of what came nearest),
+`profile` (ncu on the baseline and the best: what changed), `original` (with --original: what hotkernel 0.1.1's own verify says
+of the best, for the three targets that its board shows), `compiled` (the best against torch.compile). What DIR holds already
+is not done again, so that a run may be stopped and continued, and an attempt added later is the only one run. Nothing is begun
+that would not end within --limit-s by what such took so far, and what fails ends nothing else. An attempt is a file whose
+docstring is its hypothesis and which defines `candidate`. DIR holds results/, LEADERBOARD.md, SPEEDRUN.md (what the loop cost),
+journal/ (a file a target) and state/. Runs on several cards may share DIR, each with targets of its own;
+benchmarks/speedrun_publish.py brings it into a checkout.
 """
 
 from __future__ import annotations
@@ -85,8 +86,7 @@ class Speedrun:
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """What is known of each target, in their order, whoever ran it."""
-        read = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in self.journal.glob("*.json")}
-        return {name: read[name] for name in sorted(read, key=place)}
+        return journals(self.journal)
 
     def keep(self, name: str, row: dict[str, Any]) -> None:
         """One target's journal."""
@@ -94,7 +94,7 @@ class Speedrun:
 
     def write_table(self) -> None:
         """Of all targets, at the end: it reads every record."""
-        write_whole(self.out / "SPEEDRUN.md", "\n".join(speedrun_table.table(self.rows(), store.read(self.out).records)) + "\n")
+        write_whole(self.out / "SPEEDRUN.md", "\n".join(speedrun_table.page(self.rows(), store.read(self.out).records)) + "\n")
 
     def time_for(self, part: str) -> float:
         """The seconds that one piece of this part may take; raises Late where it would not end in time."""
@@ -212,8 +212,8 @@ class Target:
             self.run.keep(self.name, self.row)
 
     def confirm(self) -> None:
-        """Independent repeats of the best, kept with its record."""
-        best = self.best
+        """Independent repeats of the best, or of what came nearest, kept with its record."""
+        best = speedrun_table.final(self.row)
         done = self.row.get("confirm", {})
         have = done.get("times", 0) if best and done.get("of") == best["id"] else 0
         while best and best["recorded"] and have < CONFIRMATIONS:
@@ -304,6 +304,12 @@ class Target:
         self.row[part] = {**found, "seconds": seconds}
         self.run.keep(self.name, self.row)
         return seconds
+
+
+def journals(folder: Path) -> dict[str, dict[str, Any]]:
+    """What is known of each target, by name, in their order."""
+    read = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")}
+    return {name: read[name] for name in sorted(read, key=place)}
 
 
 def digest(file: Path) -> str:

@@ -5,17 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hotkernel.records import figures
+from hotkernel.records import figures, markdown
+from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.record import Logged
 
-COSTS = ("profile", "confirm", "compiled")  # beside the attempts
+COSTS = ("profile", "confirm", "original", "compiled")  # beside the attempts
+RIDGE = 206.0  # FLOP per byte above which an H200's tensor cores are the limit and not its memory: bf16, data sheet
+
+
+def final(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The attempt in force; of a target that none was faster on, the nearest."""
+    kept = [each for each in row["attempts"] if each["kept"]]
+    timed = [each for each in row["attempts"] if each["speedup"] and each["verdict"] in ("faster", "slower", "inconclusive")]
+    return kept[-1] if kept else max(timed, key=lambda each: each["speedup"], default=None)
+
+
+def page(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...], root: str = "") -> Iterator[str]:
+    """The tables with a head, and each target's attempts in the order they were tried; results/ lies below `root`."""
+    yield "# What the speedrun reached, and what it cost"
+    yield ""
+    yield "By benchmarks/speedrun.py: times, speedups and shares are the records' own; seconds are of wall time beside the card."
+    yield ""
+    yield from table(rows, records)
+    logged = {each.record.comparison.id: each for each in records}
+    for name, row in rows.items():
+        yield from ("", f"## {name}", "", "| attempt | hypothesis | verdict | against the baseline | of the ceiling | kept | s |",
+                    "|---|---|---|---|---|---|---|")
+        for each in row["attempts"]:
+            yield markdown.row((f"`{each['attempt']}`", *_tried(each, logged.get(each["id"]), root)))
+
+
+def _tried(each: dict[str, Any], recorded: Logged | None, root: str) -> Iterator[str]:
+    """An attempt's line behind its name."""
+    note = markdown.cell(each["note"], 200)
+    yield markdown.link(note, f"{root}{recorded.log}") if recorded else note
+    yield each["verdict"] or markdown.cell(f"none: {each.get('reason', '')}", 120)
+    found = recorded.record.comparison if recorded else None
+    yield figures.short_speedup(found.speedup, found.interval_99) if found else figures.UNKNOWN
+    yield figures.percent(each["ceiling_share_pct"])
+    yield "yes" if each["kept"] else ""
+    yield f"{each['seconds']:.1f}"
 
 
 def table(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...]) -> Iterator[str]:
     """The table, line by line, from the journals of benchmarks/speedrun.py and the records it made."""
     logged = {each.record.comparison.id: each for each in records}
-    yield ("| target | baseline | kept | speedup (99 %) | of the ceiling | against torch.compile | attempts: kept, other, wrong "
-           "| confirmed | device s: attempts, profile, confirm, compile | what was kept |")
+    yield ("| target | baseline | kept, or the nearest | speedup (99 %) | of the measured bandwidth, or TFLOP/s "
+           "| against torch.compile | attempts: kept, other, wrong | confirmed "
+           "| device s: attempts, profile, confirm, 0.1.1, compile | what was kept, or came nearest |")
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, row in rows.items():
         if row["attempts"]:
@@ -47,15 +84,15 @@ def originals_cells(theirs: dict[str, Any], logged: dict[str, Logged]) -> Iterat
 def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
     """One target's."""
     tried = row["attempts"]
-    best = next((each for each in reversed(tried) if each["kept"]), None)
+    best = final(row)
     kept = logged.get(best["id"]) if best else None
     found = kept.record.comparison if kept else None
     for side in (found.baseline, found.candidate) if found else (None, None):
         yield f"{figures.duration(side.mean_ms)} (n={side.n})" if side else figures.UNKNOWN
-    yield figures.short_speedup(found.speedup, found.interval_99) if found else "no gain" if best is None else "not recorded yet"
-    shares = [each["ceiling_share_pct"] for each in tried if each["ceiling_share_pct"] and each["verdict"] == "inconclusive"]
-    level = f"{figures.percent(max(shares))} by an attempt that is level" if shares and best is None else figures.UNKNOWN
-    yield figures.percent(found.ceiling_share_pct) if found else level
+    won_or_not = "" if best is None or best["kept"] else f"{best['verdict']}: "
+    yield (won_or_not + figures.short_speedup(found.speedup, found.interval_99) if found
+           else "no time" if best is None else "not recorded yet")
+    yield _reached(found) if found else figures.UNKNOWN
     other = logged.get(row.get("compiled", {}).get("id"))
     against = other.record.comparison if other else None
     yield (f"{against.verdict} {figures.short_speedup(against.speedup, against.interval_99)} ({against.baseline_name or 'eager'})"
@@ -67,3 +104,11 @@ def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
     spent = [sum(each["seconds"] for each in tried), *(row.get(part, {}).get("seconds", 0.0) for part in COSTS)]
     yield f"{sum(spent):.0f}: " + ", ".join(f"{each:.0f}" for each in spent)
     yield f"`{best['attempt']}`: {best['note']}" if best else figures.UNKNOWN
+
+
+def _reached(found: Comparison) -> str:
+    """Of the roof that a kernel is under: bandwidth, as the record has it, or its rate."""
+    moved, flops = found.roofline_inputs.get("min_bytes"), found.roofline_inputs.get("flops")
+    if moved and flops and flops / moved > RIDGE and found.candidate:
+        return f"{flops / found.candidate.mean_ms / 1e9:.0f} TFLOP/s"
+    return figures.percent(found.ceiling_share_pct)

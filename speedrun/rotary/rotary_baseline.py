@@ -13,6 +13,7 @@ TARGET = Target(
     inputs={"q": "1x32x8192x128", "k": "1x8x8192x128", "cos": "8192x64", "sin": "8192x64"},
     rotate=("q", "k"),
     min_bytes=2 * 2 * 40 * 8192 * 128 + 2 * 2 * 8192 * 64,
+    flops=3 * 40 * 8192 * 128,
 )
 
 if __name__ == "__main__":

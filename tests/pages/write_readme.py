@@ -13,6 +13,7 @@ from typing import Any
 
 from hotkernel import render
 from hotkernel.records import store
+from hotkernel.records.figures import short_speedup
 from hotkernel.records.markdown import cell, row, table
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Logged
@@ -23,10 +24,12 @@ PICTURE = ROOT / "docs" / "images" / "verdict.svg"
 CASES = ROOT / "benchmarks" / "results" / "h200-2026-11-30" / "integrity" / "integrity.json"  # by benchmarks/integrity.py
 MARK = r"(<!-- {name}: [^\n]* -->\n).*?(<!-- /{name} -->)"
 COLUMNS = {
-    "README.md": ("Target", "Card", "Baseline (n)", "Candidate (n)", "Speedup (99 %)", "Share of measured bandwidth",
-                  "What was written"),
-    "README_zh.md": ("目标", "显卡", "基线 (n)", "候选 (n)", "加速比(99 % 区间)", "占实测带宽", "写了什么"),
+    "README.md": ("Target", "Card", "Baseline (n)", "Candidate (n)", "Speedup (99 %)", "Beside torch.compile",
+                  "Share of measured bandwidth", "Attempts, minutes", "What was written"),
+    "README_zh.md": ("目标", "显卡", "基线 (n)", "候选 (n)", "加速比(99 % 区间)", "与 torch.compile 相比", "占实测带宽",
+                     "尝试次数,分钟", "写了什么"),
 }
+COMPILED = "_compiled"  # behind a target's name: the same against torch.compile's modes
 CASES_COLUMNS = {
     "README.md": ("Class", "Cases (verdicts)", "hotkernel", "hotkernel 0.1.1"),
     "README_zh.md": ("类别", "案例(判定次数)", "hotkernel", "hotkernel 0.1.1"),
@@ -39,17 +42,18 @@ COLOURS = {"faster": "#7ee787", "inconclusive": "#d2a8ff", "slower": "#d2a8ff", 
 
 
 def best() -> list[Logged]:
-    """The fastest candidate of each target and card; of a candidate that was judged again, its first verdict."""
+    """The fastest candidate of each target and card, one that was repeated before others; of a candidate that was judged again,
+    its first verdict."""
     first: dict[tuple[str, str, str], Logged] = {}
     for each in sorted(store.read(ROOT).records, key=lambda each: each.record.timestamp):
         found = each.record.comparison
-        if each.record.is_verified and found.verdict is VerdictKind.FASTER:
+        if each.record.is_verified and found.verdict is VerdictKind.FASTER and not each.record.target.endswith(COMPILED):
             source = found.sources["candidate"].sha256
             first.setdefault((each.record.target, found.gpu or found.device, source or each.log), each)
     fastest: dict[tuple[str, str], Logged] = {}
     for (target, card, _), each in first.items():
         there = fastest.get((target, card))
-        if there is None or _speedup(each) > _speedup(there):
+        if there is None or (each.confirmations != (), _speedup(each)) > (there.confirmations != (), _speedup(there)):
             fastest[target, card] = each
     return sorted(fastest.values(), key=lambda each: (-_speedup(each), each.record.target))
 
@@ -149,7 +153,30 @@ def _row(each: Logged) -> str:
     dtype = (found.dtype or "").removeprefix("torch.").replace("bfloat16", "bf16").replace("float", "fp")
     return row((f"[{each.record.target}]({each.log}) {shape} {dtype}", cell(found.gpu or found.device, 40),
                 _us(found.baseline), _us(found.candidate),
-                f"**{found.speedup:.{digits}f}×** ({low:.{digits}f}–{high:.{digits}f})", share, cell(each.record.note, 120)))
+                f"**{found.speedup:.{digits}f}×** ({low:.{digits}f}–{high:.{digits}f})", _beside_compiled(each), share,
+                _cost(each), cell(each.record.note, 120)))
+
+
+def _beside_compiled(each: Logged) -> str:
+    """What the same candidate was judged against torch.compile's fastest mode on the same kind of card."""
+    found = each.record.comparison
+    for other in store.read(ROOT).records:
+        against = other.record.comparison
+        if (other.record.target == each.record.target + COMPILED and against.gpu == found.gpu
+                and against.sources["candidate"].sha256 == found.sources["candidate"].sha256):
+            return f"[{against.verdict}]({other.log}) {short_speedup(against.speedup, against.interval_99)}"
+    return "–"
+
+
+def _cost(each: Logged) -> str:
+    """How many candidates the same hand tried on this target and card, and what all verdicts took, repeats too."""
+    found, sources, seconds = each.record.comparison, set(), 0.0
+    for other in store.read(ROOT).records:
+        verified = other.record.comparison
+        if (other.record.target, other.record.who, verified.gpu) == (each.record.target, each.record.who, found.gpu):
+            sources.add(verified.sources["candidate"].sha256)
+            seconds += sum(one.seconds.get("all", 0.0) for one in (verified, *other.confirmations))
+    return f"{len(sources)}, {seconds / 60:.1f}"
 
 
 def _us(measured: Measurement) -> str:

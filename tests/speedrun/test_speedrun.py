@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -56,6 +57,11 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (twist / f"{name}_baseline.py").write_text(BASELINE.format(name=name, more=more), encoding="utf-8")
     for stem, text in (("01_once", ONCE), ("99_wrong", WRONG)):
         (twist / "attempts" / f"{stem}.py").write_text(text, encoding="utf-8")
+    broken = folder / "targets" / "broken"
+    (broken / "attempts").mkdir(parents=True)
+    (broken / "broken_baseline.py").write_text("import hotkernel_contract\n\nraise OSError('no such library')\n",
+                                               encoding="utf-8")
+    (broken / "attempts" / "01_once.py").write_text(ONCE, encoding="utf-8")
     (folder / "bin").mkdir()
     ncu = folder / "bin" / "ncu"
     ncu.write_text(NCU.format(report=ROOT / "tests" / "fixtures" / "profilers" / "rms_full.ncu-rep"), encoding="utf-8")
@@ -73,22 +79,30 @@ def run(targets: Path, *more: str) -> str:
     return done.stdout
 
 
-def rows(targets: Path) -> list[dict[str, object]]:
-    journal = json.loads((targets.parent / "out" / "journal" / "twist.json").read_text(encoding="utf-8"))
+def rows(targets: Path, name: str = "twist") -> list[dict[str, object]]:
+    journal = json.loads((targets.parent / "out" / "journal" / f"{name}.json").read_text(encoding="utf-8"))
     found: list[dict[str, object]] = journal["attempts"]
     return found
 
 
 def test_every_attempt_is_on_record_in_order_with_its_hypothesis_and_the_best_is_kept(targets: Path) -> None:
-    run(targets, "--parts", "attempts", "profile", "record")
+    run(targets, "--parts", "first", "attempts", "record", "profile")
 
-    records = [each.record for each in store.read(targets.parent / "out").records]
+    logs = store.read(targets.parent / "out").records
+    records = [each.record for each in logs]
     assert [each.note for each in records] == ["Once instead of twelve times; faster.", "Deliberately wrong."]
     assert [str(each.comparison.verdict) for each in records] == ["faster", "incorrect"]
     assert [row["kept"] for row in rows(targets)] == [True, False]
     if importlib.util.find_spec("ncu_report"):
-        assert [each.why is not None for each in records] == [True, False]
+        assert [each.why is not None for each in logs] == [True, False]
     assert "01_once" in (targets.parent / "out" / "SPEEDRUN.md").read_text(encoding="utf-8")
+
+
+def test_a_target_that_cannot_be_judged_is_told_of_and_ends_no_other(targets: Path) -> None:
+    tried = rows(targets, "broken")
+
+    assert [(row["id"], row["verdict"]) for row in tried] == [(None, None)] * len(tried)
+    assert "no such library" in str(tried[0]["reason"])
 
 
 def test_a_second_run_confirms_and_compares_and_verifies_no_attempt_again(targets: Path) -> None:
@@ -118,3 +132,16 @@ def test_a_run_whose_time_is_over_begins_nothing(targets: Path) -> None:
 
     assert "stopped" in run(targets, "--limit-s", "0", "--parts", "attempts")
     assert rows(targets) == before
+
+
+def test_nothing_is_begun_that_would_end_too_late_by_what_such_took_before(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    speedrun = importlib.import_module("speedrun")
+    begun = speedrun.Speedrun(argparse.Namespace(out=tmp_path, limit_s=60.0))
+    assert 30.0 < begun.time_for("attempts") <= 60.0  # it may take what is left, and no more
+
+    begun.took("attempts", 61.0)
+    with pytest.raises(speedrun.Late):
+        begun.time_for("attempts")
+    begun.time_for("confirm")
