@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,17 +41,23 @@ PLOT = Sheet(9.6, 6.0, 11.0)
 
 def copy_results(folder: Path, into: Path, rows: dict[str, dict[str, Any]]) -> int:
     """Every file of every target; how many are new."""
-    copied = 0
+    copied, were = 0, roots(folder)
     for file in sorted(path for path in (folder / "results").rglob("*") if path.is_file()):
         part = file.relative_to(folder)
         if LEFT not in part.parts:
             text = file.read_text(encoding="utf-8", errors="surrogateescape")
-            moved = here(text, rows) if file.suffix == ".json" else text
+            moved = here(text, rows, were) if file.suffix == ".json" else text
             copied += write_new(into / part, moved.encode("utf-8", "surrogateescape"))
     return copied
 
 
-def here(text: str, rows: dict[str, dict[str, Any]]) -> str:
+def roots(folder: Path) -> list[str]:
+    """What DIR was called where its logs were made."""
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in (folder / "results").rglob("*.json"))
+    return sorted({root for text in texts for root in re.findall(r'"([^"\n]+)/targets/\w+/\w+_baseline\.py"', text)})
+
+
+def here(text: str, rows: dict[str, dict[str, Any]], were: list[str]) -> str:
     """A log's text with the files of the run as those of a checkout."""
     names = {(name, each["sha256"][:12]): each["attempt"] for name, row in rows.items() for each in row["attempts"]}
 
@@ -61,7 +66,10 @@ def here(text: str, rows: dict[str, dict[str, Any]]) -> str:
         return f'"speedrun/{found[1]}/attempts/{stem}.py"' if stem else found[0]
 
     text = re.sub(r'"[^"\n]*/attempts/(\w+)/([0-9a-f]{12})/\w+_candidate\.py"', attempt, text)
-    return re.sub(r'"[^"\n]*/targets/(\w+)/(\w+\.py)"', r'"speedrun/\1/\2"', text)
+    text = re.sub(r'"[^"\n]*/targets/(\w+)/(\w+\.py)"', r'"speedrun/\1/\2"', text)
+    for root in were:
+        text = text.replace(f"{root}/", "")
+    return text
 
 
 def kept(rows: dict[str, dict[str, Any]], records: Iterable[Logged]) -> list[PlottedKernel]:
@@ -97,9 +105,8 @@ def main() -> int:
     board, shelf = leaderboard.rebuild(options.into)
     write_whole(options.into / "speedrun" / "SPEEDRUN.md", "\n".join(speedrun_table.page(rows, shelf.records, "../")) + "\n")
     for name in rows:
-        file = options.into / "speedrun" / name / "journal.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(options.folder / "journal" / f"{name}.json", file)
+        text = (options.folder / "journal" / f"{name}.json").read_text(encoding="utf-8")
+        write_whole(options.into / "speedrun" / name / "journal.json", here(text, rows, roots(options.folder)))
     drawn = picture(kept(rows, shelf.records), options.folder / "state")
     if drawn:
         write_whole(options.into / "docs" / "images" / "roofline.svg", drawn)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hotkernel.records import store
+from hotkernel.records import leaderboard, store
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = """
@@ -132,6 +132,22 @@ def test_a_run_whose_time_is_over_begins_nothing(targets: Path) -> None:
 
     assert "stopped" in run(targets, "--limit-s", "0", "--parts", "attempts")
     assert rows(targets) == before
+
+
+def test_what_was_recorded_comes_into_a_checkout_without_the_paths_of_the_machine(targets: Path, tmp_path: Path) -> None:
+    out = targets.parent / "out"
+    done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speedrun_publish.py"), str(out), "--into", str(tmp_path)],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    shelf = store.read(tmp_path)
+    assert len(shelf.records) == len(store.read(out).records)
+    assert (tmp_path / "LEADERBOARD.md").read_text(encoding="utf-8") == leaderboard.draw(shelf)
+    assert not any(str(out) in each.read_text(encoding="utf-8") for each in tmp_path.rglob("*.json"))
+    sides = shelf.records[0].record.comparison.cmds
+    assert [sides[side][-1] for side in ("baseline", "candidate")] == [
+        "speedrun/twist/twist_baseline.py", "speedrun/twist/attempts/01_once.py"]
+    assert "(../results/twist/" in (tmp_path / "speedrun" / "SPEEDRUN.md").read_text(encoding="utf-8")
 
 
 def test_nothing_is_begun_that_would_end_too_late_by_what_such_took_before(
