@@ -13,7 +13,7 @@ from hotkernel.schema.report import Attempt
 from hotkernel.schema.roofline import PlottedKernel, Roofline
 
 DECADES_LEFT, DECADES_RIGHT = 2.0, 1.3  # of the ridge, that are always shown
-APART = 0.06  # of the axes' height: kernels closer than this share one label
+APART = 0.06  # of the axes' height, and of their width: kernels closer than this share one label
 NAMED, LABEL_LINE = 8, 44  # kernels that one label names, and characters of its line
 BARS = 30  # bandwidths shown, the newest
 
@@ -36,8 +36,11 @@ class Frame:
 
     def height(self, value: float) -> float:
         """Where a rate lies between the frame's bottom, 0, and its top, 1."""
-        low, high = map(math.log10, self.y)
-        return (math.log10(value) - low) / (high - low)
+        return _share(value, self.y)
+
+    def across(self, value: float) -> float:
+        """Where an intensity lies between the frame's left, 0, and its right, 1."""
+        return _share(value, self.x)
 
 
 def roofline(roofs: Roofline, kernels: Sequence[PlottedKernel], sheet: Sheet, kind: Kind, *, name: str = "roofline",
@@ -88,13 +91,18 @@ def grouped(kernels: Sequence[PlottedKernel], frame: Frame) -> list[list[Plotted
     """Kernels that lie so close to each other that they take one label."""
     groups: list[list[PlottedKernel]] = []
     for each in sorted(kernels, key=lambda kernel: (kernel.flops / kernel.bytes, tflops(kernel))):
-        last = groups[-1][-1] if groups else None
-        if last and math.isclose(last.flops / last.bytes, each.flops / each.bytes, rel_tol=0.02) \
-                and frame.height(tflops(each)) - frame.height(tflops(last)) < APART:
+        first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
+        if first and last and frame.across(each.flops / each.bytes) - frame.across(first.flops / first.bytes) < APART \
+                and abs(frame.height(tflops(each)) - frame.height(tflops(last))) < APART:
             groups[-1].append(each)
         else:
             groups.append([each])
     return groups
+
+
+def _share(value: float, between: tuple[float, float]) -> float:
+    low, high = map(math.log10, between)
+    return (math.log10(value) - low) / (high - low)
 
 
 def tflops(kernel: PlottedKernel) -> float:
@@ -117,10 +125,11 @@ def _roofs(axes: Any, roofs: Roofline, frame: Frame) -> None:
 
 
 def _dots(axes: Any, group: Sequence[PlottedKernel], frame: Frame) -> None:
-    x, y = group[0].flops / group[0].bytes, max(map(tflops, group))
-    axes.plot([each.flops / each.bytes for each in group], [tflops(each) for each in group], "o", color=INK, markersize=5)
+    across = [each.flops / each.bytes for each in group]
+    right = math.sqrt(frame.x[0] * frame.x[1]) > across[0]
+    x, y = max(across) if right else min(across), min(map(tflops, group))
+    axes.plot(across, [tflops(each) for each in group], "o", color=INK, markersize=5)
     more = f" and {len(group) - NAMED} more" if len(group) > NAMED else ""
     label = "\n".join(textwrap.wrap(", ".join(each.name for each in group[:NAMED]) + more, LABEL_LINE))
-    right = math.sqrt(frame.x[0] * frame.x[1]) > x
     axes.annotate(label, (x, y), (8 if right else -8, -3), textcoords="offset points", fontsize="small",
                   ha="left" if right else "right", va="top", annotation_clip=True)
