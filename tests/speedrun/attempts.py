@@ -175,6 +175,8 @@ def resources(kernel: Any, triton: Any) -> dict[str, Any]:
         found[label] = int(number[1]) if number else None
     found["widest"] = "128" if re.search(r"LDG\.E[.\w]*\.128|LDGSTS[.\w]*\.128|UTMALDG", listing) else "narrower"
     found["tma"], found["wgmma"], found["copies"] = "UTMALDG" in listing, "HGMMA" in listing, "LDGSTS" in listing
+    wait, read = (re.search(pattern, listing) for pattern in (r"\bACQBULK\b", r"\b(LDG|LDGSTS|UTMALDG|STG|RED|ATOM)\b"))
+    found["waits"] = None if wait is None else read is None or wait.start() < read.start()
     return found
 
 

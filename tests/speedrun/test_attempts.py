@@ -62,6 +62,14 @@ def test_an_attempt_compiles_for_the_card_and_spills_nothing(target: str) -> Non
             assert (kernel["stack"], kernel["local"]) == (0, 0), each
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_attempt_that_is_launched_early_touches_no_memory_before_the_call_before_it_is_over(target: str) -> None:
+    """What a compiler moves above the wait would be read while the kernel before still writes."""
+    for each in compiled(target):
+        launched_early = "launch_pdl" in (ROOT / "speedrun" / target / "attempts" / f"{each['attempt']}.py").read_text("utf-8")
+        assert [kernel["waits"] for kernel in each["kernels"]] == [True if launched_early else None] * len(each["kernels"]), each
+
+
 @pytest.mark.parametrize("target", ["matmul_2048", "matmul_8192", "attention"])
 def test_the_compiler_splits_the_warps_of_an_attempt_that_says_so(target: str) -> None:
     """Where it cannot, it leaves the loop as it is and says nothing: the attempt would be the one before."""

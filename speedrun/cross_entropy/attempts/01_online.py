@@ -18,12 +18,12 @@ def kernel(x, at, y, classes, log2_e, BLOCK: tl.constexpr):
     most = -float("inf")
     total = 0.0
     for start in range(0, classes, BLOCK):
-        value = tl.load(logits + start + lane, mask=start + lane < classes, other=-float("inf")).to(tl.float32) * log2_e
+        value = tl.load(logits + start + lane, mask=start + lane < classes, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(most, tl.max(value, axis=0))
-        total = total * tl.exp2(most - higher) + tl.sum(tl.exp2(value - higher), axis=0)
+        total = total * tl.exp2((most - higher) * log2_e) + tl.sum(tl.exp2((value - higher) * log2_e), axis=0)
         most = higher
     label = tl.load(logits + tl.load(at + row)).to(tl.float32)
-    tl.store(y + row, (most - label * log2_e + tl.log2(total)) / log2_e)
+    tl.store(y + row, most - label + tl.log2(total) / log2_e)
 
 
 def candidate(x, at):

@@ -19,14 +19,14 @@ def kernel(x, y, scale, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
     most = -float("inf")
     total = 0.0
     for start in tl.static_range(0, COLUMNS, BLOCK):
-        value = tl.load(x + row + start + at, eviction_policy="evict_last").to(tl.float32) * scale
+        value = tl.load(x + row + start + at, eviction_policy="evict_last").to(tl.float32)
         higher = tl.maximum(most, tl.max(value, axis=0))
-        total = total * tl.exp2(most - higher) + tl.sum(tl.exp2(value - higher), axis=0)
+        total = total * tl.exp2((most - higher) * scale) + tl.sum(tl.exp2((value - higher) * scale), axis=0)
         most = higher
     share = 1.0 / total
     for start in tl.static_range(0, COLUMNS, BLOCK):
-        value = tl.load(x + row + start + at, eviction_policy="evict_first").to(tl.float32) * scale
-        tl.store(y + row + start + at, (tl.exp2(value - most) * share).to(y.dtype.element_ty))
+        value = tl.load(x + row + start + at, eviction_policy="evict_first").to(tl.float32)
+        tl.store(y + row + start + at, (tl.exp2((value - most) * scale) * share).to(y.dtype.element_ty))
 
 
 def candidate(x):

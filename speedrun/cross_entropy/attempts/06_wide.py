@@ -18,12 +18,12 @@ def kernel(x, at, y, classes, log2_e, BLOCK: tl.constexpr, STAGES: tl.constexpr)
     most = -float("inf")
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in tl.range(0, classes, BLOCK, num_stages=STAGES):
-        value = tl.load(logits + start + lane, mask=start + lane < classes, other=-float("inf")).to(tl.float32) * log2_e
+        value = tl.load(logits + start + lane, mask=start + lane < classes, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(most, tl.max(value, axis=0))
-        total = total * tl.exp2(most - higher) + tl.exp2(value - higher)
+        total = total * tl.exp2((most - higher) * log2_e) + tl.exp2((value - higher) * log2_e)
         most = higher
     label = tl.load(logits + tl.load(at + row)).to(tl.float32)
-    tl.store(y + row, (most - label * log2_e + tl.log2(tl.sum(total, axis=0))) / log2_e)
+    tl.store(y + row, most - label + tl.log2(tl.sum(total, axis=0)) / log2_e)
 
 
 def candidate(x, at):

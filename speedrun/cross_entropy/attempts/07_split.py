@@ -19,9 +19,9 @@ def kernel(x, found, classes, log2_e, SPLITS: tl.constexpr, BLOCK: tl.constexpr,
     most = -1e30
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in tl.range(part * length, min((part + 1) * length, classes), BLOCK, num_stages=STAGES):
-        value = tl.load(logits + start + lane, mask=start + lane < classes, other=-float("inf")).to(tl.float32) * log2_e
+        value = tl.load(logits + start + lane, mask=start + lane < classes, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(most, tl.max(value, axis=0))
-        total = total * tl.exp2(most - higher) + tl.exp2(value - higher)
+        total = total * tl.exp2((most - higher) * log2_e) + tl.exp2((value - higher) * log2_e)
         most = higher
     tl.store(found + (row * SPLITS + part) * 2, most)
     tl.store(found + (row * SPLITS + part) * 2 + 1, tl.sum(total, axis=0))
@@ -37,9 +37,9 @@ def join(x, at, found, y, rows, classes, log2_e, SPLITS: tl.constexpr, BLOCK: tl
     part = tl.load(found + here, mask=inside[:, None], other=0.0)
     sums = tl.load(found + here + 1, mask=inside[:, None], other=1.0)
     most = tl.max(part, axis=1)
-    total = tl.sum(sums * tl.exp2(part - most[:, None]), axis=1)
+    total = tl.sum(sums * tl.exp2((part - most[:, None]) * log2_e), axis=1)
     label = tl.load(x + row.to(tl.int64) * classes + tl.load(at + row, mask=inside, other=0), mask=inside).to(tl.float32)
-    tl.store(y + row, (most - label * log2_e + tl.log2(total)) / log2_e, mask=inside)
+    tl.store(y + row, most - label + tl.log2(total) / log2_e, mask=inside)
 
 
 def candidate(x, at):
