@@ -283,7 +283,7 @@ class Side:
         start, size = self.driver.range_of(address)
         if start not in self.segments or self.segments[start][1] != size:
             self.segments[start] = (len(self.segments), size)
-            new.append(protocol.pack_segment(self.segments[start][0], size, self.driver.export(start), nonce))
+            new.append(protocol.pack_segment(self.segments[start][0], size, self.driver.offer(start), nonce))
         return protocol.OutputAt(call, which, dtype, shape, strides, self.segments[start][0], address - start, storage)
 
     def kind_of(self, output: torch.Tensor) -> Tuple[str, Tuple[int, ...], Tuple[int, ...]]:

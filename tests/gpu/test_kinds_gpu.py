@@ -128,6 +128,18 @@ def test_a_new_sides_cache_holds_tritons_own_module_before_it_is_loaded(session)
     assert "it was loaded" in found.reason
 
 
+def test_outputs_in_memory_that_no_other_process_can_be_given_are_copied_out_on_both_sides(session: Session) -> None:
+    (session.root / "targets" / "halved_baseline.py").write_text(
+        "import torch\nfrom hotkernel_contract import Target\n\nTARGET = Target(name='halved', function=lambda x: x * 0.5, "
+        "inputs={'x': '2048x4096'}, device='cuda')\n", encoding="utf-8")
+    found = verdict(session, "halved", "import torch\n\ntorch.cuda.memory._set_allocator_settings('expandable_segments:True')\n\n"
+                    "def halved_candidate(x):\n    return x * 0.5\n")
+
+    assert found.verdict in (VerdictKind.INCONCLUSIVE, VerdictKind.SLOWER), found.reason
+    assert found.evidence is not None
+    assert any("no other process" in note and "both sides alike" in note for note in found.evidence.plan.notes)
+
+
 def test_a_verify_leaves_no_file_of_cudas_in_dev_shm(session: Session) -> None:
     before = set(Path("/dev/shm").iterdir())
     verdict(session, "mlp", text("mlp", "honest") + "\n# and again\n")
