@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,7 +36,9 @@ from hotkernel.harness.batches import (
 from hotkernel.harness.environment import private
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
 from hotkernel.harness.zygote import Zygote
+from hotkernel.machine import tree
 from hotkernel.schema.verdict import Fault, Side, VerdictKind
+from hotkernel_contract import protocol
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -174,7 +177,65 @@ def test_an_address_where_nothing_is_is_refused(bench):
     with pytest.raises(SideFault) as caught:
         bench.run(bench.worker("return x * 2", head=lie))
 
-    assert caught.value.fault.rule in ("out_of_protocol", "wrong_values")
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("out_of_protocol", "invalid")
+
+
+class Killing:
+    """A real oracle, and a side that is killed as its question `op` is put or once it is answered, with all said that it had to
+    say."""
+
+    def __init__(self, oracle: OracleLink, worker: WorkerLink, op: str, *, is_answered: bool) -> None:
+        self.oracle, self.worker, self.op, self.is_answered = oracle, worker, op, is_answered
+
+    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        if op == self.op and not self.is_answered:
+            self.kill()
+        answer = self.oracle.ask(op, **arguments)
+        if op == self.op and self.is_answered:
+            self.kill()
+        return answer
+
+    def kill(self) -> None:
+        deadline = time.monotonic() + 20
+        if self.op == "read":  # DONE was taken; what else it says is said before its end
+            self.worker.go_on()
+            while protocol.END not in self.said() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            self.worker.stand_still()
+        os.kill(self.worker.pid, signal.SIGKILL)
+        while tree.is_running(self.worker.pid) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def said(self) -> list[int]:
+        waiting = self.worker.channel.recv(1 << 16, socket.MSG_PEEK)
+        frames = range(0, len(waiting) - protocol.FRAME_BYTES + 1, protocol.FRAME_BYTES)
+        return [protocol.unpack(waiting[at:at + protocol.FRAME_BYTES]).kind for at in frames]
+
+
+# It lives on with the side's channel in its hands, as the side's own end does for some milliseconds after its memory is gone.
+HOLDS_THE_CHANNEL = "if os.fork() == 0:\n    time.sleep(60)\n    os._exit(0)"
+
+
+@pytest.mark.parametrize("is_answered", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("op", ["fill", "read", "judge"])
+def test_a_side_that_is_killed_has_ended_by_itself_whatever_the_moment(bench, op, is_answered):
+    worker = bench.worker("return x + x")
+    bench.run(worker)
+    bench.batches.oracle = Killing(bench.oracle, worker, op, is_answered=is_answered)
+    with pytest.raises(SideFault) as caught:
+        [bench.run(worker, picks) for picks in ([0, 2, 5, 6], [1, 2, 3, 4])]  # after all is judged, the next batch tells
+
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("early_exit", VerdictKind.INVALID)
+
+
+def test_a_side_whose_memory_is_gone_before_its_channel_is_has_ended_by_itself_and_is_not_wrong(bench):
+    worker = bench.worker("return x + x", head=HOLDS_THE_CHANNEL)
+    bench.run(worker)
+    bench.batches.oracle = Killing(bench.oracle, worker, "read", is_answered=False)
+    with pytest.raises(SideFault) as caught:
+        bench.run(worker, picks=[0, 2, 5, 6])
+
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("early_exit", VerdictKind.INVALID)
 
 
 class Forbidding:
@@ -298,6 +359,9 @@ class ScriptedWorker:
 
     def ran_us(self) -> float:
         return self.ran.pop(0) if self.ran else 0.0
+
+    def wrong(self, rule: str, reason: str, kind: VerdictKind) -> SideFault:
+        return self.fault(rule, reason, kind)
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
         return SideFault(Fault(kind, rule, reason, self.side))

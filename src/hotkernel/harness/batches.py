@@ -72,7 +72,7 @@ class Checks:
             if answer.get("is_the_targets") and worker.side is not Side.BASELINE:
                 reason = f"the {worker.side} and the baseline alike: {reason}"
                 raise SideFault(Fault(VerdictKind.INCORRECT, rule, reason, Side.BASELINE))
-            raise worker.fault(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
+            raise worker.wrong(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
 
     def stood(self, worker: WorkerLink) -> bool:
         """Whether a side stands, and nothing of it has run since it does; raise its fault when it ran too often.
@@ -196,8 +196,8 @@ class HostBatches:
                        read: dict[str, Any]) -> None:
         """An address that cannot be read is a wrong output's, or the machine forbids reading: only then copies help."""
         if read["errno"] not in (1, 38):  # EPERM, ENOSYS
-            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
-            raise worker.fault("out_of_protocol", "an output lies where no memory is")
+            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs, are_read=False))
+            raise worker.wrong("out_of_protocol", "an output lies where no memory is")
         if self.was_read:  # so this side alone forbids it, and both would be measured with copies
             raise worker.fault("out_of_protocol", "it forbids that its outputs are read")
         raise Unreadable(read["unreadable"])
@@ -263,7 +263,7 @@ class CardBatches:
         laps.lap("run")
         if answer.get("fault"):
             rule, reason = answer["fault"]
-            raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
+            raise worker.wrong(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
         self.oracle.tell("judge", side=worker.side, picks=picks, outputs=outputs)  # copies: the worker may go
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         stood = worker.stand_still() and stood  # a side that is not at work must not queue work beside the other's
@@ -282,7 +282,7 @@ class CardBatches:
     def _named(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
         """Raise SideFault when what a worker named cannot be opened."""
         if answer.get("fault"):
-            raise worker.fault(*answer["fault"])
+            raise worker.wrong(*answer["fault"])
 
     def canary(self, calls: int, fill_us: float) -> str | None:
         """The fill is trusted work whose time is known: one that takes longer shares the card with something."""

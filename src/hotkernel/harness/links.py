@@ -169,7 +169,7 @@ class WorkerLink:
         except TimeoutError:
             raise self.fault("timeout", "it did not come back in time") from None
         except (EOFError, ConnectionError):
-            raise self.fault("early_exit", f"its process ended by itself{self.last_words()}") from None
+            raise self.gone() from None
         if frame.kind == protocol.FAULT:
             rule, kind, what = _FAULTS.get(frame.number, ("raised", VerdictKind.INVALID, "failed"))
             raise self.fault(rule, f"it {what}: {clean(protocol.text_of(frame))}", kind)
@@ -222,6 +222,14 @@ class WorkerLink:
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
         return SideFault.of(self.side, rule, reason, kind)
+
+    def wrong(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
+        """The fault of what lies in its outputs; where its process is gone nothing does, and only that is its fault."""
+        self.stand_still()  # one that is killed while it stands has no memory any more, and its channel yet: until it is gone
+        return self.fault(rule, reason, kind) if tree.is_running(self.pid) else self.gone()
+
+    def gone(self) -> SideFault:
+        return self.fault("early_exit", f"its process ended by itself{self.last_words()}")
 
     def check_log(self) -> None:
         """Raise SideFault when the process floods its log."""
