@@ -169,12 +169,10 @@ class Oracle:
         """CPU: copy the outputs out of a worker that stands still, or out of the output slots; look at its inputs too."""
         self.compare_inputs(picks, order)  # now: once it goes on it could put them back
         self.take_written(order)
-        if self.out_arena:
-            for at in range(len(order)):
-                self.take(at, [views(self.out_arena.base, field)[at] for field in self.out_fields])
-            return {}, ()
-        answer = self._read_out(pid, addresses, order)
-        self.fill(picks, order)  # a side that begins later calls its function on what lies there, before its first batch
+        for at in range(len(order)) if self.out_arena else ():
+            self.take(at, [views(self.out_arena.base, field)[at] for field in self.out_fields])
+        answer = {} if self.out_arena else self._read_out(pid, addresses, order)
+        self.fill(picks, order)  # on what lies there a side calls its function for nothing, ahead of a batch and as it begins
         return answer, ()
 
     def _read_out(self, pid: int, addresses: List[int], order: List[int]) -> Dict[str, Any]:

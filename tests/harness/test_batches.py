@@ -34,7 +34,7 @@ from hotkernel.harness.batches import (
     Unreadable,
 )
 from hotkernel.harness.environment import private
-from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
+from hotkernel.harness.links import LIMBER_UP_US, OracleLink, SideFault, WorkerLink
 from hotkernel.harness.zygote import Zygote
 from hotkernel.machine import tree
 from hotkernel.schema.verdict import Fault, Side, VerdictKind
@@ -51,6 +51,14 @@ def twice(x):
 TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", device="cpu"%s)
 """
 
+IN_PLACE = """
+from hotkernel_contract import Target
+def t(x):
+    x.add_(2e6)
+    return x[:1] * 1
+TARGET = Target(name="t", function=t, inputs={"x": "64x64"}, dtype="fp32", device="cpu", writes=("x",)%s)
+"""
+
 
 # The CPU, for real ----------------------------------------------------------------------------------------------------
 
@@ -58,11 +66,11 @@ TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", d
 class Bench:
     """A real oracle with a target and its slots; workers are mapped onto them."""
 
-    def __init__(self, nest: Nest, folder: Path, *, copies: bool = False) -> None:
+    def __init__(self, nest: Nest, folder: Path, *, copies: bool = False, target: str = TARGET) -> None:
         self.nest, self.checks = nest, Checks()
         (folder / "oracle").mkdir()
         file = folder / "t_baseline.py"
-        file.write_text(TARGET % (", reuses_output=True" if copies else ""), encoding="utf-8")
+        file.write_text(target % (", reuses_output=True" if copies else ""), encoding="utf-8")
         environment = private(own_environment(), folder / "oracle", folder / "oracle" / "caches", "")
         self.oracle = OracleLink(nest.fork, environment, folder / "oracle" / "log", 20.0)
         self.oracle.ask("load", baseline=str(file), device="", threads=1)
@@ -121,6 +129,29 @@ def test_a_worker_stands_still_before_and_after_its_batch(bench):
     assert psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED
 
 
+def test_a_batch_has_one_call_ahead_of_it_for_nothing_and_a_long_one_has_none(bench):
+    counting = "calls.append(1)\nopen('calls', 'w').write(str(len(calls)))\nreturn x + x"
+    worker = bench.worker(counting, head="calls = []")
+    counted = worker.log.parent / "calls"
+    began = int(counted.read_text(encoding="utf-8"))
+    bench.run(worker)
+    short = int(counted.read_text(encoding="utf-8"))
+    bench.batches.run(worker, [3, 1, 4, 7], [5, 0, 2, 1], 4 * 2 * LIMBER_UP_US)
+
+    assert (short - began, int(counted.read_text(encoding="utf-8")) - short) == (5, 4)
+
+
+def test_a_call_ahead_of_a_batch_that_writes_in_place_costs_it_nothing(zygote, tmp_path):
+    nest = Nest(zygote, tmp_path)
+    bench = Bench(nest, tmp_path, copies=True, target=IN_PLACE)
+    worker = bench.worker("assert (x < 1e6).all()\nx.add_(2e6)\nreturn x[:1] * 1")  # twice on the same input it would raise
+    for _ in range(3):
+        bench.run(worker)
+    nest.close()
+
+    assert bench.checks.as_checks({})[0].ok
+
+
 @pytest.mark.parametrize(("body", "kind", "rule"), [
     ("return x * 2.001", "incorrect", "wrong_values"),
     ("return torch.where(x.abs() > 100, x, x * 2)", "incorrect", "wrong_values"),
@@ -141,9 +172,8 @@ def test_a_wrong_batch_is_its_sides_fault(bench, body, kind, rule):
 
 def test_a_memo_of_the_last_batch_is_wrong_in_the_next(bench):
     worker = bench.worker("key = x.data_ptr()\nif key not in memo: memo[key] = x * 2\nreturn memo[key].clone()", head="memo = {}")
-    bench.run(worker, picks=[0, 1, 2, 3], order=[2, 3, 4, 5])
     with pytest.raises(SideFault, match="wrong"):
-        bench.run(worker, picks=[4, 5, 6, 7], order=[2, 3, 4, 5])
+        [bench.run(worker, picks, order=[2, 3, 4, 5]) for picks in ([0, 1, 2, 3], [4, 5, 6, 7])]
 
 
 def test_outputs_that_are_written_after_the_answer_are_wrong(bench):

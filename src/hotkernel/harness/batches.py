@@ -117,7 +117,7 @@ class HostBatches:
     """The CPU: the referee's clock, and a worker that stands still whenever it is not its turn.
 
     While it stands, the oracle writes secrets into its slots and reads its outputs: inputs do not exist for the running
-    worker before stamp0, and what is not in an output at stamp1 never gets there.
+    worker before stamp0, and what is not in an output at stamp1 never gets there. Ahead of that it has one call for nothing.
     """
 
     def __init__(self, oracle: OracleLink, checks: Checks, began: float, cores: int) -> None:
@@ -132,13 +132,14 @@ class HostBatches:
         """Nothing is open for it."""
 
     def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
-        self.oracle.ask("fill", picks=picks, order=order)
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + 50 * expected_us / 1e6
+        limber = self.checks.stood(worker) and worker.limber(order[0], self.checks.returned, expected_us / len(order), deadline)
+        self.oracle.ask("fill", picks=picks, order=order)
         mine = worker.standing or [worker.pid]
         waited_us, used_us = tree.waited_us(worker.pid), tree.used_us(mine)
-        stood = self.checks.stood(worker)  # last of all: what is done between this and the clock is in no interval
+        stood = self.checks.stood(worker) and limber  # last of all: what is done between this and the clock is in no interval
         started = time.perf_counter_ns()
         worker.go_on()
         worker.send(request)
@@ -163,8 +164,7 @@ class HostBatches:
         span_us = (ended - started) / 1e3 + late_us
         if self.cores:  # threads that waited for each other, on cores that were theirs all the time, shared with nobody
             waited_us = min(waited_us, max(0.0, self.cores * wall_us - used_us))
-        shared = waited_us > SHARED_US + SHARED_PART * span_us
-        void = SHARED if shared else None if stood and still else RESTLESS
+        void = SHARED if waited_us > SHARED_US + SHARED_PART * span_us else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
 
     def _read(self, worker: WorkerLink, addresses: list[int], picks: list[int], order: list[int]) -> dict[str, Any]:
