@@ -47,14 +47,25 @@ def prctl(option: int, value: int) -> bool:
     return ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
 
 
-class Zygote:
-    """Its owner, the connections it made for verifies, and the children of each."""
+def own_cores() -> list[int]:
+    """The cores that this process may run on."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
-    def __init__(self, owner: socket.socket) -> None:
+
+def stay_on(cores: list[int]) -> None:
+    """Keep to these cores, where the system can be told."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+
+
+class Zygote:
+    """Its owner, the connections it made for verifies, and the children of each; `cores`: all that an oracle may run on."""
+
+    def __init__(self, owner: socket.socket, cores: list[int]) -> None:
         from hotkernel_contract import protocol
 
         self.protocol = protocol
-        self.owner = owner
+        self.owner, self.cores = owner, cores
         self.children: dict[socket.socket, set[int]] = {owner: set()}
         self.dying: set[int] = set()  # killed, and not waited for
         self.escaped = 0  # processes that left their tree and ended before a sweep
@@ -103,6 +114,7 @@ class Zygote:
             if message["role"] == "oracle":
                 from hotkernel_contract import oracle
 
+                stay_on(self.cores)
                 prctl(_PR_SET_DUMPABLE, 0)  # no other process of this user may read its memory
                 oracle.main(channel)
             else:
@@ -249,6 +261,9 @@ def main() -> None:
     from hotkernel_contract import protocol
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle; we end when it does
+    cores = own_cores()
+    of_sides = cores[1:] or cores  # a team of threads that shares its last core with the system waits for it
+    stay_on(of_sides)  # before the import: what counts cores then (OpenBLAS, OpenMP) has threads that wait for each other
     try:
         import torch
     except BaseException as error:  # noqa: BLE001 - a broken install raises anything; the owner turns it into words
@@ -260,9 +275,9 @@ def main() -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_DUMPABLE, 0)
     protocol.send_message(owner, {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,
-                                  "files": [torch.version.__file__, sys.executable],
+                                  "files": [torch.version.__file__, sys.executable], "cores": of_sides,
                                   "python": "%d.%d.%d" % sys.version_info[:3], "pid": os.getpid()})
-    zygote = Zygote(owner)
+    zygote = Zygote(owner, cores)
     try:
         zygote.serve()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,9 +34,11 @@ from hotkernel.harness.batches import (
     Unreadable,
 )
 from hotkernel.harness.environment import private
-from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
+from hotkernel.harness.links import LIMBER_UP_US, OracleLink, SideFault, WorkerLink
 from hotkernel.harness.zygote import Zygote
+from hotkernel.machine import tree
 from hotkernel.schema.verdict import Fault, Side, VerdictKind
+from hotkernel_contract import protocol
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -48,6 +51,14 @@ def twice(x):
 TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", device="cpu"%s)
 """
 
+IN_PLACE = """
+from hotkernel_contract import Target
+def t(x):
+    x.add_(2e6)
+    return x[:1] * 1
+TARGET = Target(name="t", function=t, inputs={"x": "64x64"}, dtype="fp32", device="cpu", writes=("x",)%s)
+"""
+
 
 # The CPU, for real ----------------------------------------------------------------------------------------------------
 
@@ -55,11 +66,11 @@ TARGET = Target(name="t", function=twice, inputs={"x": "64x64"}, dtype="fp32", d
 class Bench:
     """A real oracle with a target and its slots; workers are mapped onto them."""
 
-    def __init__(self, nest: Nest, folder: Path, *, copies: bool = False) -> None:
+    def __init__(self, nest: Nest, folder: Path, *, copies: bool = False, target: str = TARGET) -> None:
         self.nest, self.checks = nest, Checks()
         (folder / "oracle").mkdir()
         file = folder / "t_baseline.py"
-        file.write_text(TARGET % (", reuses_output=True" if copies else ""), encoding="utf-8")
+        file.write_text(target % (", reuses_output=True" if copies else ""), encoding="utf-8")
         environment = private(own_environment(), folder / "oracle", folder / "oracle" / "caches", "")
         self.oracle = OracleLink(nest.fork, environment, folder / "oracle" / "log", 20.0)
         self.oracle.ask("load", baseline=str(file), device="", threads=1)
@@ -118,6 +129,29 @@ def test_a_worker_stands_still_before_and_after_its_batch(bench):
     assert psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED
 
 
+def test_a_batch_has_one_call_ahead_of_it_for_nothing_and_a_long_one_has_none(bench):
+    counting = "calls.append(1)\nopen('calls', 'w').write(str(len(calls)))\nreturn x + x"
+    worker = bench.worker(counting, head="calls = []")
+    counted = worker.log.parent / "calls"
+    began = int(counted.read_text(encoding="utf-8"))
+    bench.run(worker)
+    short = int(counted.read_text(encoding="utf-8"))
+    bench.batches.run(worker, [3, 1, 4, 7], [5, 0, 2, 1], 4 * 2 * LIMBER_UP_US)
+
+    assert (short - began, int(counted.read_text(encoding="utf-8")) - short) == (5, 4)
+
+
+def test_a_call_ahead_of_a_batch_that_writes_in_place_costs_it_nothing(zygote, tmp_path):
+    nest = Nest(zygote, tmp_path)
+    bench = Bench(nest, tmp_path, copies=True, target=IN_PLACE)
+    worker = bench.worker("assert (x < 1e6).all()\nx.add_(2e6)\nreturn x[:1] * 1")  # twice on the same input it would raise
+    for _ in range(3):
+        bench.run(worker)
+    nest.close()
+
+    assert bench.checks.as_checks({})[0].ok
+
+
 @pytest.mark.parametrize(("body", "kind", "rule"), [
     ("return x * 2.001", "incorrect", "wrong_values"),
     ("return torch.where(x.abs() > 100, x, x * 2)", "incorrect", "wrong_values"),
@@ -138,9 +172,8 @@ def test_a_wrong_batch_is_its_sides_fault(bench, body, kind, rule):
 
 def test_a_memo_of_the_last_batch_is_wrong_in_the_next(bench):
     worker = bench.worker("key = x.data_ptr()\nif key not in memo: memo[key] = x * 2\nreturn memo[key].clone()", head="memo = {}")
-    bench.run(worker, picks=[0, 1, 2, 3], order=[2, 3, 4, 5])
     with pytest.raises(SideFault, match="wrong"):
-        bench.run(worker, picks=[4, 5, 6, 7], order=[2, 3, 4, 5])
+        [bench.run(worker, picks, order=[2, 3, 4, 5]) for picks in ([0, 1, 2, 3], [4, 5, 6, 7])]
 
 
 def test_outputs_that_are_written_after_the_answer_are_wrong(bench):
@@ -174,7 +207,65 @@ def test_an_address_where_nothing_is_is_refused(bench):
     with pytest.raises(SideFault) as caught:
         bench.run(bench.worker("return x * 2", head=lie))
 
-    assert caught.value.fault.rule in ("out_of_protocol", "wrong_values")
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("out_of_protocol", "invalid")
+
+
+class Killing:
+    """A real oracle, and a side that is killed as its question `op` is put or once it is answered, with all said that it had to
+    say."""
+
+    def __init__(self, oracle: OracleLink, worker: WorkerLink, op: str, *, is_answered: bool) -> None:
+        self.oracle, self.worker, self.op, self.is_answered = oracle, worker, op, is_answered
+
+    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        if op == self.op and not self.is_answered:
+            self.kill()
+        answer = self.oracle.ask(op, **arguments)
+        if op == self.op and self.is_answered:
+            self.kill()
+        return answer
+
+    def kill(self) -> None:
+        deadline = time.monotonic() + 20
+        if self.op == "read":  # DONE was taken; what else it says is said before its end
+            self.worker.go_on()
+            while protocol.END not in self.said() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            self.worker.stand_still()
+        os.kill(self.worker.pid, signal.SIGKILL)
+        while tree.is_running(self.worker.pid) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def said(self) -> list[int]:
+        waiting = self.worker.channel.recv(1 << 16, socket.MSG_PEEK)
+        frames = range(0, len(waiting) - protocol.FRAME_BYTES + 1, protocol.FRAME_BYTES)
+        return [protocol.unpack(waiting[at:at + protocol.FRAME_BYTES]).kind for at in frames]
+
+
+# It lives on with the side's channel in its hands, as the side's own end does for some milliseconds after its memory is gone.
+HOLDS_THE_CHANNEL = "if os.fork() == 0:\n    time.sleep(60)\n    os._exit(0)"
+
+
+@pytest.mark.parametrize("is_answered", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("op", ["fill", "read", "judge"])
+def test_a_side_that_is_killed_has_ended_by_itself_whatever_the_moment(bench, op, is_answered):
+    worker = bench.worker("return x + x")
+    bench.run(worker)
+    bench.batches.oracle = Killing(bench.oracle, worker, op, is_answered=is_answered)
+    with pytest.raises(SideFault) as caught:
+        [bench.run(worker, picks) for picks in ([0, 2, 5, 6], [1, 2, 3, 4])]  # after all is judged, the next batch tells
+
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("early_exit", VerdictKind.INVALID)
+
+
+def test_a_side_whose_memory_is_gone_before_its_channel_is_has_ended_by_itself_and_is_not_wrong(bench):
+    worker = bench.worker("return x + x", head=HOLDS_THE_CHANNEL)
+    bench.run(worker)
+    bench.batches.oracle = Killing(bench.oracle, worker, "read", is_answered=False)
+    with pytest.raises(SideFault) as caught:
+        bench.run(worker, picks=[0, 2, 5, 6])
+
+    assert (caught.value.fault.rule, caught.value.fault.kind) == ("early_exit", VerdictKind.INVALID)
 
 
 class Forbidding:
@@ -298,6 +389,9 @@ class ScriptedWorker:
 
     def ran_us(self) -> float:
         return self.ran.pop(0) if self.ran else 0.0
+
+    def wrong(self, rule: str, reason: str, kind: VerdictKind) -> SideFault:
+        return self.fault(rule, reason, kind)
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
         return SideFault(Fault(kind, rule, reason, self.side))

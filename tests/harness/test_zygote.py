@@ -100,6 +100,30 @@ def test_a_worker_is_forked_in_well_under_the_time_of_an_import_of_torch(nest):
     assert time.monotonic() - began < 1.5
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a process cannot be kept to some cores here")
+def test_what_counts_cores_as_it_is_imported_has_as_many_threads_as_a_side_has_cores(zygote, nest):
+    worker = nest.worker("import numpy, os\n"
+                         "def candidate(x):\n"
+                         "    square = numpy.ones((512, 512), numpy.float32)\n"
+                         "    square @ square\n"
+                         "    assert len(os.listdir('/proc/self/task')) <= len(os.sched_getaffinity(0))\n"
+                         "    return x * 2\n")
+    nest.ready(worker)
+
+    assert os.sched_getaffinity(worker.pid) == set(zygote.cores)
+    assert len(zygote.cores) == max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a process cannot be kept to some cores here")
+def test_an_oracle_has_all_cores(nest):
+    pid, channel = nest.fork.child("oracle", own_environment(), {}, nest.folder / "log")
+    protocol.send_message(channel, {"op": "nothing"})
+    protocol.receive_message(channel)  # so that it has begun
+
+    assert os.sched_getaffinity(pid) == os.sched_getaffinity(0)
+    channel.close()
+
+
 def test_a_worker_runs_batches(nest):
     worker = nest.worker()
     nest.ready(worker)

@@ -44,7 +44,8 @@ def _tree(file: Path) -> ast.Module:
 
 def _in_file(file: Path) -> Iterator[str]:
     for node in ast.walk(_tree(file)):
-        if isinstance(node, ast.Call) and (_called(node) in ("fault", "Fault") or ast.unparse(node.func) == "SideFault.of"):
+        if isinstance(node, ast.Call) and (_called(node) in ("fault", "wrong", "Fault")
+                                           or ast.unparse(node.func) == "SideFault.of"):
             yield from _names(node.args[:2])
         elif isinstance(node, ast.keyword) and node.arg == "rule":
             yield from _names([node.value])

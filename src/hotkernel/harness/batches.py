@@ -72,7 +72,7 @@ class Checks:
             if answer.get("is_the_targets") and worker.side is not Side.BASELINE:
                 reason = f"the {worker.side} and the baseline alike: {reason}"
                 raise SideFault(Fault(VerdictKind.INCORRECT, rule, reason, Side.BASELINE))
-            raise worker.fault(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
+            raise worker.wrong(rule, reason, VerdictKind.INCORRECT if rule != "out_of_protocol" else VerdictKind.INVALID)
 
     def stood(self, worker: WorkerLink) -> bool:
         """Whether a side stands, and nothing of it has run since it does; raise its fault when it ran too often.
@@ -117,7 +117,7 @@ class HostBatches:
     """The CPU: the referee's clock, and a worker that stands still whenever it is not its turn.
 
     While it stands, the oracle writes secrets into its slots and reads its outputs: inputs do not exist for the running
-    worker before stamp0, and what is not in an output at stamp1 never gets there.
+    worker before stamp0, and what is not in an output at stamp1 never gets there. Ahead of that it has one call for nothing.
     """
 
     def __init__(self, oracle: OracleLink, checks: Checks, began: float, cores: int) -> None:
@@ -132,13 +132,14 @@ class HostBatches:
         """Nothing is open for it."""
 
     def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
-        self.oracle.ask("fill", picks=picks, order=order)
         number = nonce()
         request = protocol.pack_numbers(protocol.RUN, order, number)
         deadline = time.monotonic() + BATCH_GRACE_S + 50 * expected_us / 1e6
+        limber = self.checks.stood(worker) and worker.limber(order[0], self.checks.returned, expected_us / len(order), deadline)
+        self.oracle.ask("fill", picks=picks, order=order)
         mine = worker.standing or [worker.pid]
         waited_us, used_us = tree.waited_us(worker.pid), tree.used_us(mine)
-        stood = self.checks.stood(worker)  # last of all: what is done between this and the clock is in no interval
+        stood = self.checks.stood(worker) and limber  # last of all: what is done between this and the clock is in no interval
         started = time.perf_counter_ns()
         worker.go_on()
         worker.send(request)
@@ -163,8 +164,7 @@ class HostBatches:
         span_us = (ended - started) / 1e3 + late_us
         if self.cores:  # threads that waited for each other, on cores that were theirs all the time, shared with nobody
             waited_us = min(waited_us, max(0.0, self.cores * wall_us - used_us))
-        shared = waited_us > SHARED_US + SHARED_PART * span_us
-        void = SHARED if shared else None if stood and still else RESTLESS
+        void = SHARED if waited_us > SHARED_US + SHARED_PART * span_us else None if stood and still else RESTLESS
         return Stamped(span_us, None, time.monotonic() - self.began, void)
 
     def _read(self, worker: WorkerLink, addresses: list[int], picks: list[int], order: list[int]) -> dict[str, Any]:
@@ -196,8 +196,8 @@ class HostBatches:
                        read: dict[str, Any]) -> None:
         """An address that cannot be read is a wrong output's, or the machine forbids reading: only then copies help."""
         if read["errno"] not in (1, 38):  # EPERM, ENOSYS
-            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs))
-            raise worker.fault("out_of_protocol", "an output lies where no memory is")
+            self.checks.take(worker, self.oracle.ask("judge", side=worker.side, picks=picks, outputs=outputs, are_read=False))
+            raise worker.wrong("out_of_protocol", "an output lies where no memory is")
         if self.was_read:  # so this side alone forbids it, and both would be measured with copies
             raise worker.fault("out_of_protocol", "it forbids that its outputs are read")
         raise Unreadable(read["unreadable"])
@@ -263,7 +263,7 @@ class CardBatches:
         laps.lap("run")
         if answer.get("fault"):
             rule, reason = answer["fault"]
-            raise worker.fault(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
+            raise worker.wrong(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
         self.oracle.tell("judge", side=worker.side, picks=picks, outputs=outputs)  # copies: the worker may go
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         stood = worker.stand_still() and stood  # a side that is not at work must not queue work beside the other's
@@ -282,7 +282,7 @@ class CardBatches:
     def _named(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
         """Raise SideFault when what a worker named cannot be opened."""
         if answer.get("fault"):
-            raise worker.fault(*answer["fault"])
+            raise worker.wrong(*answer["fault"])
 
     def canary(self, calls: int, fill_us: float) -> str | None:
         """The fill is trusted work whose time is known: one that takes longer shares the card with something."""

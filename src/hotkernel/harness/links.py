@@ -20,6 +20,7 @@ from hotkernel_contract.protocol import Frame
 TAIL_BYTES = 2000
 LOG_LIMIT_BYTES = 64 << 20  # a worker that writes more than this fills somebody's disk
 PARTING_S = 1.0
+LIMBER_UP_US = 5_000.0  # a longer call has no use for one ahead of it: a first call is 0.1 ms colder at most
 SAID_LIMIT = 400  # of a candidate's own words in a reason: they are data
 
 _FAULTS = {  # what a worker may say of itself -> the rule and the kind it is for a candidate
@@ -127,6 +128,20 @@ class WorkerLink:
         ran_us = tree.used_us(self.standing) - self.stopped_us
         return ran_us if tree.is_standing(self.standing) else math.inf
 
+    def limber(self, slot: int, outputs: int, call_us: float, deadline: float) -> bool:
+        """One short call on what lies in a slot, for nothing: what cools down while it stands is warm then. Whether it stands."""
+        if call_us > LIMBER_UP_US:
+            return True
+        number = nonce()
+        self.go_on()
+        self.send(protocol.pack_numbers(protocol.RUN, [slot], number))
+        for _ in range(protocol.frames_of(outputs)):
+            self.expect(protocol.DONE, deadline, number)
+        self.receive_outputs(outputs, number, deadline)
+        self.send(protocol.pack(protocol.RELEASE, 0, number))
+        tree.wait_until_idle(self.pid)  # it lets go of the outputs, which is not the next interval's
+        return self.stand_still()
+
     def late_us(self, mine: list[int], by_then_us: float, wall_us: float) -> float:
         """How long a side may have worked on behind its last word: `wall_us` until it stood, or less where its time on cores,
         `by_then_us` at the word, says so. `mine`: its processes then.
@@ -169,7 +184,7 @@ class WorkerLink:
         except TimeoutError:
             raise self.fault("timeout", "it did not come back in time") from None
         except (EOFError, ConnectionError):
-            raise self.fault("early_exit", f"its process ended by itself{self.last_words()}") from None
+            raise self.gone() from None
         if frame.kind == protocol.FAULT:
             rule, kind, what = _FAULTS.get(frame.number, ("raised", VerdictKind.INVALID, "failed"))
             raise self.fault(rule, f"it {what}: {clean(protocol.text_of(frame))}", kind)
@@ -222,6 +237,14 @@ class WorkerLink:
 
     def fault(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
         return SideFault.of(self.side, rule, reason, kind)
+
+    def wrong(self, rule: str, reason: str, kind: VerdictKind = VerdictKind.INVALID) -> SideFault:
+        """The fault of what lies in its outputs; where its process is gone nothing does, and only that is its fault."""
+        self.stand_still()  # one that is killed while it stands has no memory any more, and its channel yet: until it is gone
+        return self.fault(rule, reason, kind) if tree.is_running(self.pid) else self.gone()
+
+    def gone(self) -> SideFault:
+        return self.fault("early_exit", f"its process ended by itself{self.last_words()}")
 
     def check_log(self) -> None:
         """Raise SideFault when the process floods its log."""

@@ -73,6 +73,7 @@ class Zygote:
             raise ToolError("this torch is built for ROCm, which hotkernel cannot judge yet",
                             fix="use a CUDA or CPU build of torch")
         self.pid = int(hello["pid"])
+        self.cores = tuple(int(core) for core in hello["cores"])  # that a side has: all but one
         self._files = {Path(name): _stamp(Path(name)) for name in hello["files"]}
         return Versions(hello["python"], hello["torch"], hello["cuda"], hello["hip"])
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 STOP_TIMEOUT_S = 2.0
+IDLE_TIMEOUT_S = 0.005
 _STANDS = "TtZXx"
 
 
@@ -53,6 +54,13 @@ def stand_still(pid: int) -> list[int] | None:
 def is_standing(pids: Iterable[int]) -> bool:
     """Whether these processes, which stood, were not let go on since: who is, is woken with all its threads, its first too."""
     return all((_stat(pid) or ("X", 0))[0] in "TX" or _stands(pid) for pid in pids)
+
+
+def wait_until_idle(pid: int) -> None:
+    """Until a process's first thread sleeps, at most IDLE_TIMEOUT_S."""
+    deadline = time.monotonic() + IDLE_TIMEOUT_S
+    while (_stat(pid) or ("X", 0))[0] in "RD" and time.monotonic() < deadline:
+        time.sleep(0.00002)
 
 
 def go_on(pids: list[int]) -> None:

@@ -149,9 +149,9 @@ def _request(session: Session, files: dict[Side, Path], state: Path, scratch: Pa
         sides={str(k): v for k, v in sides.items()},
         environment=dict(session.environment), scratch=str(scratch), state=str(state), device="",
         visible=gpu.uuid if gpu and gpu.uuid else "", gpu_uuid=gpu.uuid if gpu else None, gpu=gpu.name if gpu else None,
-        driver=gpu.driver if gpu else None, power_limit_w=gpu.power_limit_w if gpu else None, cores=_cores(), timeout_s=timeout,
-        n=n, pins=pins.load(state, files[Side.BASELINE]), contract_sha256=contract, sources=_sources(paths, contract),
-        calibration=kept.calibration if kept else None, incumbent_id=best_id,
+        driver=gpu.driver if gpu else None, power_limit_w=gpu.power_limit_w if gpu else None, cores=list(zygote.cores),
+        timeout_s=timeout, n=n, pins=pins.load(state, files[Side.BASELINE]), contract_sha256=contract,
+        sources=_sources(paths, contract), calibration=kept.calibration if kept else None, incumbent_id=best_id,
         versions={"torch": zygote.versions.torch},
         cmds={str(side): [str(zygote.key[0]), str(path)] for side, path in files.items()},
         contract_edited=beside is not None and not beside.is_intact,
@@ -172,12 +172,6 @@ def _version_warning(version: str) -> list[str]:
     if version in ("", __version__):
         return []
     return [f"the contract beside the target is hotkernel {version}'s; verify used {__version__}'s own"]
-
-
-def _cores() -> list[int]:
-    """All but one of this process's cores: a team of threads that shares its last core with the system waits for it."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    return cores[1:] or cores
 
 
 def _contract_hash() -> str:
