@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from workers import Nest, own_environment
 
-from hotkernel.harness.batches import Checks, HostBatches
+from hotkernel.harness.batches import Checks
 from hotkernel.harness.environment import private
+from hotkernel.harness.host_batches import HostBatches
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
 
 SLOTS = 5

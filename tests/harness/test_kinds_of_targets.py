@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from workers import Nest, own_environment, start_zygote
 
-from hotkernel.harness.batches import Checks, HostBatches
+from hotkernel.harness.batches import Checks
 from hotkernel.harness.environment import private
+from hotkernel.harness.host_batches import HostBatches
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
 from hotkernel.harness.zygote import Zygote
 

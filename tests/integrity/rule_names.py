@@ -21,9 +21,10 @@ def rule_names() -> set[str]:
 
 
 def void_reasons() -> set[str]:
-    """The reasons of batches.py and referee.py, as they stand in a saved batch."""
+    """The reasons of the batches and of referee.py, as they stand in a saved batch."""
     found = set()
-    for node in ast.walk(_tree(SOURCES / "hotkernel/harness/batches.py")):
+    files = sorted((SOURCES / "hotkernel/harness").glob("*batches.py"))
+    for node in (node for file in files for node in ast.walk(_tree(file))):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             found.add(node.value.value)
     for node in ast.walk(_tree(SOURCES / "hotkernel/referee.py")):

@@ -6,7 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
-from hotkernel.harness.batches import CardBatches
+from hotkernel.harness.card_batches import CardBatches
 from hotkernel.harness.crew import PairOfWorkers
 from hotkernel.harness.links import WorkerLink, nonce
 from hotkernel.harness.values import Values

@@ -11,15 +11,10 @@ from typing import Any
 from hotkernel.errors import ToolError
 from hotkernel.harness import environment
 from hotkernel.harness.asides import Asides
-from hotkernel.harness.batches import (
-    Batches,
-    CannotQueue,
-    CardBatches,
-    Checks,
-    HostBatches,
-    Unreadable,
-)
+from hotkernel.harness.batches import Batches, CannotQueue, Checks, Unreadable
+from hotkernel.harness.card_batches import CardBatches
 from hotkernel.harness.crew import Crew, PairOfWorkers, Setting
+from hotkernel.harness.host_batches import HostBatches
 from hotkernel.harness.links import OracleLink
 from hotkernel.harness.phases import Phases
 from hotkernel.harness.plan import BY_REFEREES_CLOCK, make_plan, top_calls

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hotkernel.errors import ToolError
-from hotkernel.harness.batches import Batches, CardBatches, Stamped
+from hotkernel.harness.batches import Batches, Stamped
+from hotkernel.harness.card_batches import CardBatches
 from hotkernel.harness.crew import PairOfWorkers, Setting
 from hotkernel.harness.links import OracleLink, SideFault, WorkerLink
 from hotkernel.harness.phases import Phases
