@@ -19,8 +19,9 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, the 
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 _SCOPE_SIGNAL = 1 << 1
 
-# seccomp: of each machine the kernel's name, and the numbers of seccomp itself and of sched_setaffinity
-_MACHINES = {"x86_64": (0xC000003E, 317, 203), "aarch64": (0xC00000B7, 277, 122)}
+# seccomp: of each machine the kernel's name, the number of seccomp itself, and those of what does nothing: sched_setaffinity,
+# _setscheduler, _setparam, _setattr and setpriority, by which a side has more of its cores than the other, or the other less
+_MACHINES = {"x86_64": (0xC000003E, 317, (203, 144, 142, 314, 141)), "aarch64": (0xC00000B7, 277, (122, 119, 118, 274, 140))}
 _SET_FILTER, _SPECULATE = 1, 1 << 2  # older kernels make a process with a filter slower unless it says so
 _LOAD, _AND, _IF_EQUAL, _RETURN = 0x20, 0x54, 0x15, 0x06
 _ALLOW, _DO_NOTHING, _NO_SUCH_CALL = 0x7FFF0000, 0x00050000, 0x00050026
@@ -90,16 +91,18 @@ def _no_core_dump() -> bool:
 
 
 def _keep_cores() -> bool:
-    """Whether this process, and whatever it starts, now stays on its cores: asking for others succeeds and does nothing.
+    """Whether this process, and whatever it starts, now stays on its cores and at its priority: asking for others succeeds and
+    does nothing.
 
-    The time of a child that has ended is not in its parent's, so that what ran elsewhere could not be counted.
+    The time of a child that has ended is not in its parent's, so that what ran elsewhere could not be counted. Root may take
+    any priority, and whoever is a process's owner may lower it, the zygote's too, which all that comes inherits.
     """
     if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
         return False
-    machine, seccomp, set_affinity = _MACHINES[platform.machine()]
-    steps = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 0, 5, machine),  # a call by another machine's numbers goes to the last step
+    machine, seccomp, idle = _MACHINES[platform.machine()]
+    steps = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 0, len(idle) + 4, machine),  # by another machine's numbers: to the last step
              (_LOAD, 0, 0, 0), (_AND, 0, 0, 0xBFFFFFFF),  # x32 has the same numbers with one bit more
-             (_IF_EQUAL, 1, 0, set_affinity),
+             *((_IF_EQUAL, len(idle) - at, 0, number) for at, number in enumerate(idle)),
              (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DO_NOTHING), (_RETURN, 0, 0, _NO_SUCH_CALL)]
     program = _Program(len(steps), (_Step * len(steps))(*steps))
     return _system_call(seccomp, _SET_FILTER, _SPECULATE, ctypes.byref(program)) == 0
@@ -123,7 +126,8 @@ def _landlock(version: int, on_card: bool) -> bool:
 def _places(on_card: bool) -> List[str]:
     own = [os.environ[name] for name in _OWN_FOLDERS if os.environ.get(name)]
     card = [str(place) for pattern in _CARD for place in Path("/dev").glob(pattern)] if on_card else []
-    return [*own, "/dev/shm", "/proc/self", *_DEVICES, *card]  # CUDA's events between processes lie in /dev/shm
+    # CUDA's events between processes lie in /dev/shm; threads are named below /proc/self/task, and beside it lies a priority
+    return [*own, "/dev/shm", "/proc/self/task", *_DEVICES, *card]
 
 
 def _allow(ruleset: int, place: str, whole: int) -> None:
