@@ -126,8 +126,8 @@ def _landlock(version: int, on_card: bool) -> bool:
 def _places(on_card: bool) -> List[str]:
     own = [os.environ[name] for name in _OWN_FOLDERS if os.environ.get(name)]
     card = [str(place) for pattern in _CARD for place in Path("/dev").glob(pattern)] if on_card else []
-    # CUDA's events between processes lie in /dev/shm; threads are named below /proc/self/task, and beside it lies a priority
-    return [*own, "/dev/shm", "/proc/self/task", *_DEVICES, *card]
+    # CUDA's events between processes lie in /dev/shm; threads are named below /proc/self, where a priority lies, too
+    return [*own, "/dev/shm", "/proc/self/comm", "/proc/self/task", *_DEVICES, *card]
 
 
 def _allow(ruleset: int, place: str, whole: int) -> None:
