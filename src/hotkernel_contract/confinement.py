@@ -36,6 +36,12 @@ _OWN_FOLDERS = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHIN
                 "CUDA_CACHE_PATH", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 
 
+# Of root's rights those that an honest call may need: over files (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID), and to
+# lock memory. With the others it could set the clock that it is timed by, the card's clocks, or everybody's priority.
+_KEPT_RIGHTS = 0b11111 | 1 << 14
+_CAPABILITY_VERSION, _PR_CAPBSET_DROP = 0x20080522, 24
+
+
 class _Ruleset(ctypes.Structure):
     _fields_ = [("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
@@ -62,8 +68,8 @@ def confine(on_card: bool) -> int:
     """Confine this process and all that it will start; the bits of protocol.CONFINEMENT that hold now.
 
     It may write below its scratch, its caches and /dev/shm alone, reaches the card only where it measures there, and can
-    neither trace nor signal a process that it did not start; it stays on the cores that it has now. It must have a single
-    thread.
+    neither trace nor signal a process that it did not start; it stays on the cores that it has now, and has hardly a right that
+    no user has. It must have a single thread.
     """
     held = 0
     if not sys.platform.startswith("linux"):
@@ -73,7 +79,7 @@ def confine(on_card: bool) -> int:
     version = landlock_version()
     if version and _landlock(version, on_card):
         held |= _bit("landlock", True) | _bit("landlock_signals", version >= 6)
-    return held | _bit("own_cores", _keep_cores())
+    return held | _bit("own_cores", _keep_cores()) | _bit("few_rights", _drop_rights())
 
 
 def _bit(name: str, holds: bool) -> int:
@@ -88,6 +94,19 @@ def _no_core_dump() -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def _drop_rights() -> bool:
+    """Whether this process has none of root's rights but the kept ones, and no program that it starts gets them back."""
+    library = ctypes.CDLL(None, use_errno=True)
+    for right in range(64):  # those that this kernel does not know are refused, as all are where it is not root
+        if not _KEPT_RIGHTS >> right & 1:
+            library.prctl(_PR_CAPBSET_DROP, right, 0, 0, 0)
+    head, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if library.capget(head, sets):
+        return False
+    kept = [_KEPT_RIGHTS & 0xFFFFFFFF] * 3 + [_KEPT_RIGHTS >> 32] * 3  # low words of effective, permitted, inheritable; high ones
+    return library.capset(head, (ctypes.c_uint32 * 6)(*(have & keep for have, keep in zip(sets, kept)))) == 0
 
 
 def _keep_cores() -> bool:

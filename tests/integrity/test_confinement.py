@@ -21,13 +21,13 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 # Confines itself, then runs what it was given; says as JSON what came of it.
 PROGRAM = """
-import json, os, signal, subprocess, sys
+import json, os, signal, socket, subprocess, sys, time
 from hotkernel_contract import confinement
 held = confinement.confine({card})
 def tried(what):
     try:
         return ["done", str(what())]
-    except OSError as error:
+    except (OSError, subprocess.CalledProcessError) as error:
         return ["refused", type(error).__name__]
 print(json.dumps([held, tried(lambda: {what})]))
 """
@@ -97,6 +97,29 @@ def test_nothing_outside_its_own_folders_is_written(tmp_path, what):
     assert outcome[0] == "refused"
     assert [path.name for path in out.iterdir()] == ["there"]
     assert (out / "there").read_text(encoding="utf-8") == "kept"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="whoever is not root has none of these rights")
+@pytest.mark.parametrize("what", [
+    "time.clock_settime(time.CLOCK_REALTIME, time.time())", "socket.sethostname(socket.gethostname())",
+    "os.setresuid(65534, 65534, 65534)",
+    "subprocess.run([sys.executable, '-c', 'import socket; socket.sethostname(socket.gethostname())'], check=True, "
+    "stderr=subprocess.DEVNULL)"])
+def test_it_has_none_of_roots_rights_over_the_machine(tmp_path, what):
+    held, outcome = tried(tmp_path, what)
+
+    assert "few_rights" in {name for bit, name in enumerate(CONFINEMENT) if held >> bit & 1}
+    assert outcome[0] == "refused"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="whoever is not root has none of these rights")
+def test_root_still_reads_and_writes_where_it_may(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "closed").write_text("", encoding="utf-8")
+    os.chown(tmp_path / "own" / "closed", 65534, 65534)
+    (tmp_path / "own" / "closed").chmod(0o000)
+
+    assert tried(tmp_path, f"open({str(tmp_path / 'own' / 'closed')!r}, 'r+').read()")[1][0] == "done"
 
 
 @needs_landlock
