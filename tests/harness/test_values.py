@@ -109,7 +109,7 @@ def values_of(rounds: list[str], seed: int, *, is_shared: bool = False, times_as
 
 
 @pytest.mark.parametrize(("is_shared", "mode", "drawings"), [
-    (False, Mode.BATCHES, 1), (True, Mode.BATCHES, 2), (False, Mode.CPU, 2)])  # on the CPU one batch could tell the other's inputs
+    (False, Mode.BATCHES, 1), (True, Mode.BATCHES, 2), (False, Mode.CPU, 2)])  # there one batch could tell the other's inputs
 @pytest.mark.parametrize("sides", [[Side.BASELINE, Side.CANDIDATE], [Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT]])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared, mode, drawings, seed):
