@@ -80,7 +80,7 @@ class OutputCheck:
 
     def count(self) -> Dict[str, Tuple[str, str]]:
         """Compare the last batch's precision too, for it was timed and is not void: what is exact elsewhere may not make up
-        for it. The faults of sides that are less precise than the baseline."""
+        for it, be it void or of another drawing. The faults of sides that are less precise than the baseline."""
         faults: Dict[str, Tuple[str, str]] = {}
         if self.last:
             side, picks, found = self.last
@@ -88,7 +88,8 @@ class OutputCheck:
             for at, (paired, rows, tolerance) in enumerate(zip(self.paired, found, self.tolerances)):
                 paired.add(side, picks, rows)
                 for other in paired.sides:
-                    fault = self._of_output(at, error_fault(*paired.of(other), tolerance))
+                    fault = self._of_output(at, error_fault(*paired.of(other), tolerance)
+                                            or error_fault(*paired.of_last(other), tolerance))
                     if fault:
                         faults.setdefault(other, fault)
         return faults

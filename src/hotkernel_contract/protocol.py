@@ -35,7 +35,7 @@ WITNESSED = 24  # the one frame with a measured number in it
 FROM_WORKER = frozenset((HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP, WITNESSED))
 
 # What a worker is confined by: bits of HELLO's count, said before a line of the candidate is loaded.
-CONFINEMENT = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals", "own_cores")
+CONFINEMENT = ("no_new_privs", "no_core_dump", "landlock", "landlock_signals", "own_cores", "few_rights")
 
 # codes of FAULT (the frame's count)
 FAULT_IMPORT, FAULT_NO_CALLABLE, FAULT_CALL, FAULT_OUTPUT, FAULT_MEMORY = range(1, 6)

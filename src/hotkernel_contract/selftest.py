@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -19,6 +20,8 @@ from hotkernel_contract.target import Target, TargetError, wide_for
 Probe = Callable[[torch.Tensor, List[torch.Tensor]], torch.Tensor]
 ROUND_TRIES = 4  # entries of another kind that the baseline must get right for the kind to be used
 OTHERS = 8  # inputs whose answers are held against each other's
+UNREAD = 1 / 32  # of an input's numbers: an answer for which so many are others must not pass; half as many might
+FEWER = 64  # times fewer numbers than what was read: an output that may be an average
 LITTLE = 0.1  # of its row's RMS: a value below it may be missed by an honest tolerance
 
 
@@ -41,6 +44,7 @@ def refuse_weak(target: Target, device: str, seen: Optional[Observed] = None) ->
             where, rights = "" if len(outputs) == 1 else " of %s" % name, [each[at] for each in expected]
             _refuse_loose(where, answer, output, rights[0], list(inputs.values()), tolerance)
             _refuse_deaf(where, [each[name] for each, _ in entries], [each[name] for _, each in entries], rights, tolerance)
+        _refuse_averages(target, generator, device, seen, tolerances)
     return tolerances
 
 
@@ -91,6 +95,34 @@ def _refuse_deaf(where: str, answers: List[torch.Tensor], outputs: List[torch.Te
     if error_fault(deaf, baseline, tolerance) is None:
         raise TargetError("the check%s would pass the answer to other inputs: random inputs differ too little in it (a mean over "
                           "many of them, say); set mixture='full', or return what is not averaged" % where)
+
+
+def _refuse_averages(target: Target, generator: torch.Generator, device: str, seen: Observed,
+                     tolerances: Sequence[Tolerance]) -> None:
+    """Raise TargetError when the check of an output that averages many numbers would take the answer to inputs of which some are
+    others: then so many need not be read."""
+    free = [name for name, raw in target.raws.items() if raw.dtype.is_floating_point and raw.draw in ("", "positive", "unit")]
+    read = sum(math.prod(target.raws[name].shape) for name in free)
+    few = [at for at, y in enumerate(seen.outputs.values()) if y.dtype.is_floating_point and 0 < y.numel() * FEWER <= read]
+    wide, tallies = wide_for(*seen.dtypes), {at: (Tally(), Tally()) for at in few}
+    for _ in range(OTHERS if few else 0):
+        raw = draw(target, generator, device, tuple(target.raws))
+        part = {name: torch.where(torch.rand(raw[name].shape, generator=generator, device=device) < UNREAD,
+                                  draw(target, generator, device, (name,))[name], raw[name]) for name in free}
+        inputs = target.call_inputs(raw)
+        right, wrong = (list(target.expected(each, wide).values()) for each in (inputs, target.call_inputs({**raw, **part})))
+        outputs = list(_outputs(target, inputs).values())
+        for at, both in tallies.items():
+            if same(wrong[at], right[at]):
+                continue  # of a maximum, say, which most of the numbers do not make
+            expected = Expected.of(right[at], outputs[at].dtype)
+            for tally, y in zip(both, (wrong[at].to(outputs[at].dtype), outputs[at])):
+                tally.add([statistics(y.contiguous(), expected, tolerances[at]).tolist()])
+    for at, (mine, baseline) in tallies.items():
+        if mine.outputs and error_fault(mine, baseline, tolerances[at]) is None:
+            raise TargetError("the check of %s would pass the answer to inputs of which one number in %d is another: it averages "
+                              "so many that a part may be left unread; say with reduction= how few terms are summed one after "
+                              "another, or return what is not averaged" % (seen.kinds[at].name, 1 / UNREAD))
 
 
 def rounds_for(target: Target, device: str, seen: Observed,

@@ -96,6 +96,18 @@ def test_precision_is_compared_where_it_was_counted_alone(compared):
     assert check.count()["candidate"][0] == "less_precise"  # told when the baseline has answered, the last batch's too
 
 
+def test_what_is_exact_in_other_drawings_makes_up_for_none(compared):
+    loaded, check, pool = compared
+    for roughness in (*[1] * 20, 3):
+        drawn(check, pool)
+        answered(loaded, check, pool, "candidate", roughness)
+        assert check.count() == {}
+        answered(loaded, check, pool, "baseline", 1)
+        found = check.count()
+
+    assert found["candidate"][0] == "less_precise"
+
+
 def test_a_batch_counts_once(compared):
     loaded, check, pool = compared
     drawn(check, pool)

@@ -47,3 +47,14 @@ def test_a_drawing_that_comes_again_meets_its_own_entries():
 
     candidate, baseline = errors.of("candidate")
     assert (candidate.outputs, candidate.rms_ulps, baseline.rms_ulps) == (1, 3.0, 2.0)
+
+
+def test_the_last_drawing_has_sums_of_its_own_beside_those_of_all():
+    errors = PairedErrors()
+    for drawing, squared in enumerate((1.0, 9.0)):
+        errors.take(drawing)
+        errors.add("candidate", [0], [row(squared)])
+        errors.add("baseline", [0], [row(1.0)])
+
+    assert [tally.rms_ulps for tally in errors.of("candidate")] == [5.0**0.5, 1.0]
+    assert [tally.rms_ulps for tally in errors.of_last("candidate")] == [3.0, 1.0]

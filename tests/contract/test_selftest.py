@@ -35,6 +35,21 @@ def test_a_mean_over_many_numbers_can_be_judged_although_it_is_one(numbers):
     try_target(target(lambda x: (x * x).mean(), {"x": str(numbers)}, mixture="normal"))
 
 
+def test_a_mean_of_which_a_part_may_be_left_unread_is_refused_until_it_says_how_it_sums():
+    def energy(x):
+        return (x * x + 20).mean()
+
+    with pytest.raises(TargetError, match="one number in 32 is another"):
+        try_target(target(energy, {"x": "1000000"}, mixture="normal"))
+    try_target(target(energy, {"x": "1000000"}, mixture="normal", reduction=1024))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.max(), lambda x: x.amax(-1), lambda x: x.sum(0), lambda x: x.pow(2).mean(-1), lambda x: x.logsumexp(-1)])
+def test_what_most_numbers_do_not_make_and_what_differs_from_row_to_row_can_be_judged(function):
+    try_target(target(function, {"x": "64x4096"}, mixture="normal"))
+
+
 def test_a_function_that_hands_out_one_buffer_is_tried_by_what_lay_in_it():
     buffer = torch.empty(64, 128)
     try_target(target(lambda x: torch.mul(x, 2, out=buffer), reuses_output=True))

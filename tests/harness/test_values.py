@@ -88,9 +88,9 @@ class Scripted:
 
 
 def measured(sides, seed: int, rounds: list[str], *, is_shared: bool = False, times_as_fast: float = 1.0,
-             stage: Stage = Stage.LOOK):
+             stage: Stage = Stage.LOOK, mode: Mode = Mode.CPU):
     """A pair's batches as they were asked for: the plan, the oracle that wrote down, the batches."""
-    plan, scripted, values = values_of(rounds, seed, is_shared=is_shared, times_as_fast=times_as_fast)
+    plan, scripted, values = values_of(rounds, seed, is_shared=is_shared, times_as_fast=times_as_fast, mode=mode)
     return plan, scripted, values.of_pair(pair_of(stage, sides))
 
 
@@ -98,24 +98,25 @@ def pair_of(stage: Stage, sides) -> PairOfWorkers:
     return PairOfWorkers(stage, 1, {side: SimpleNamespace(side=side) for side in sides})
 
 
-def values_of(rounds: list[str], seed: int, *, is_shared: bool = False, times_as_fast: float = 1.0):
+def values_of(rounds: list[str], seed: int, *, is_shared: bool = False, times_as_fast: float = 1.0, mode: Mode = Mode.CPU):
     """Values that a scripted oracle and its batches make: the plan, the oracle, the values."""
     scripted = Scripted(times_as_fast)
-    plan = make_plan(Mode.CPU, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
+    plan = make_plan(mode, 700.0, 1, 1 << 30, Wanted(), is_shared=is_shared)
     drawn = Drawing(scripted.ask("draw", size=30)["number"], (30,))
     values = Values(SimpleNamespace(left_s=100.0), scripted, scripted, scripted, plan, 700.0, plan.slots, lambda: (None, None),
                     Phases(), rounds, {}, drawn, chance=random.Random(seed))
     return plan, scripted, values
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize(("is_shared", "mode", "drawings"), [
+    (False, Mode.BATCHES, 1), (True, Mode.BATCHES, 2), (False, Mode.CPU, 2)])  # there one batch could tell the other's inputs
 @pytest.mark.parametrize("sides", [[Side.BASELINE, Side.CANDIDATE], [Side.BASELINE, Side.CANDIDATE, Side.INCUMBENT]])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared, seed):
-    plan, scripted, batches = measured(sides, seed, ["zeros", "large"], is_shared=is_shared)
+def test_the_baseline_answers_every_input_that_a_candidate_is_timed_on(sides, is_shared, mode, drawings, seed):
+    plan, scripted, batches = measured(sides, seed, ["zeros", "large"], is_shared=is_shared, mode=mode)
 
     timed = [drawing for drawing in scripted.drawings[1:] if Side.CANDIDATE in drawing]
-    assert len(timed) == plan.values_per_pair * (2 if is_shared else 1) + 2  # with two rounds
+    assert len(timed) == plan.values_per_pair * drawings + 2  # with two rounds
     assert all(drawing[Side.CANDIDATE] <= drawing[Side.BASELINE] for drawing in timed)
     met = sum(drawing.keys() >= {Side.CANDIDATE, Side.INCUMBENT} for drawing in timed)
     assert met == (2 if Side.INCUMBENT in sides else 0)  # in the rounds alone

@@ -21,13 +21,13 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 # Confines itself, then runs what it was given; says as JSON what came of it.
 PROGRAM = """
-import json, os, signal, subprocess, sys
+import json, os, signal, socket, subprocess, sys, time
 from hotkernel_contract import confinement
 held = confinement.confine({card})
 def tried(what):
     try:
         return ["done", str(what())]
-    except OSError as error:
+    except (OSError, subprocess.CalledProcessError) as error:
         return ["refused", type(error).__name__]
 print(json.dumps([held, tried(lambda: {what})]))
 """
@@ -67,6 +67,19 @@ def test_it_stays_on_its_cores_and_hears_of_no_error(tmp_path, asks):
         assert outcome[1] == str(len(own))
 
 
+@pytest.mark.parametrize("asks", [
+    "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))", "os.setpriority(os.PRIO_PROCESS, 0, 19)", "os.nice(19)",
+    "subprocess.run(['nice', '-n', '19', 'true'], check=True)",
+    "subprocess.run([sys.executable, '-c', 'import os; os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)'], check=True)"])
+def test_it_keeps_its_priority_and_its_parents_and_hears_of_no_error(tmp_path, asks):
+    known = os.getpriority(os.PRIO_PROCESS, 0), os.SCHED_OTHER
+    held, outcome = tried(tmp_path, f"[{asks}, [os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)]][1]")
+
+    assert outcome[0] == "done"
+    if "own_cores" in {name for bit, name in enumerate(CONFINEMENT) if held >> bit & 1}:
+        assert outcome[1] == str(list(known))
+
+
 @needs_landlock
 @pytest.mark.parametrize("what", [
     "open('{out}/new', 'w')", "open('{out}/there', 'a')", "os.truncate('{out}/there', 0)", "os.unlink('{out}/there')",
@@ -84,6 +97,35 @@ def test_nothing_outside_its_own_folders_is_written(tmp_path, what):
     assert outcome[0] == "refused"
     assert [path.name for path in out.iterdir()] == ["there"]
     assert (out / "there").read_text(encoding="utf-8") == "kept"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="whoever is not root has none of these rights")
+@pytest.mark.parametrize("what", [
+    "time.clock_settime(time.CLOCK_REALTIME, time.time())", "socket.sethostname(socket.gethostname())",
+    "os.setresuid(65534, 65534, 65534)",
+    "subprocess.run([sys.executable, '-c', 'import socket; socket.sethostname(socket.gethostname())'], check=True, "
+    "stderr=subprocess.DEVNULL)"])
+def test_it_has_none_of_roots_rights_over_the_machine(tmp_path, what):
+    held, outcome = tried(tmp_path, what)
+
+    assert "few_rights" in {name for bit, name in enumerate(CONFINEMENT) if held >> bit & 1}
+    assert outcome[0] == "refused"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="whoever is not root has none of these rights")
+def test_root_still_reads_and_writes_where_it_may(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "closed").write_text("", encoding="utf-8")
+    os.chown(tmp_path / "own" / "closed", 65534, 65534)
+    (tmp_path / "own" / "closed").chmod(0o000)
+
+    assert tried(tmp_path, f"open({str(tmp_path / 'own' / 'closed')!r}, 'r+').read()")[1][0] == "done"
+
+
+@needs_landlock
+def test_it_names_its_threads_and_weighs_its_session_no_more_than_others(tmp_path):
+    assert tried(tmp_path, "open(f'/proc/self/task/{os.getpid()}/comm', 'w').write('named')")[1][0] == "done"
+    assert tried(tmp_path, "open('/proc/self/autogroup', 'w').write('1')")[1][0] == "refused"
 
 
 @needs_landlock

@@ -143,3 +143,23 @@ def test_after_a_failed_confirmation_its_pairs_count_and_the_looks_go_on():
     assert (step.stage, step.pairs) == (LOOK, 1)  # six there are; the look at five has passed by
     refuted = (*gaps(LOOK, 5.0, 5.1, 4.9), *gaps(CONFIRMATION, 5.0, 5.1, 4.9, first=3), *gaps(CONFIRMATION, 0, 1, -1))
     assert next_step(PLAN, (), earlier=refuted).stage is LOOK
+
+
+def test_all_confirmations_for_ever_spend_at_most_two_percent():
+    spent = [sequence.confirmation_alpha(failed) for failed in range(20_000)]
+
+    assert spent[0] == 0.01
+    assert 0.0199 < sum(spent) < 0.02
+
+
+def test_what_a_failed_confirmation_leaves_to_the_next():
+    earlier = (*gaps(LOOK, 30.0, 30.1, 30.0), *gaps(CONFIRMATION, 3.0, 0.0, -1.0, first=3))
+    looks = gaps(LOOK, *[30.0] * 4)
+    shown = gaps(CONFIRMATION, *[1.1, 2.9] * 5, first=4)
+    barely = gaps(CONFIRMATION, *[0.1, 3.9] * 5, first=4)
+
+    assert confirm(PLAN, barely).kind is confirm(PLAN, shown).kind is FASTER
+    assert confirm(PLAN, barely, alpha=0.01 / 3).kind is INCONCLUSIVE
+    for pairs, kind in ((shown, FASTER), (barely, INCONCLUSIVE)):
+        step = next_step(PLAN, (*looks, *pairs), earlier=earlier)
+        assert (step.stage, step.verdict.kind, step.verdict.pairs) == (None, kind, 10)

@@ -141,13 +141,15 @@ class Values:
         return batches
 
     def _drawing(self, turn: list[Drawing]) -> Iterator[Drawing]:
-        """New secrets for a turn, one drawing for both batches, which are noted in it.
+        """New secrets for a turn, one drawing for both batches, which are noted in it, or one for each.
 
         Where the calls of a batch share inputs, each batch has them drawn anew: what a side worked out of them once serves no
-        other batch, and the short one, of one call, shows it.
+        other batch, and the short one, of one call, shows it. On the CPU random numbers are a Mersenne Twister's, of 32 bits of
+        seed: what a side saw in one batch would tell the inputs of the other, and between the two it has time that no clock sees.
         """
         calls = draw_calls(self.plan, self.chance)
-        for each in [(n,) for n in self.chance.sample(calls, 2)] if self.plan.is_shared else [calls]:
+        is_apart = self.plan.is_shared or self.plan.mode is Mode.CPU
+        for each in [(n,) for n in self.chance.sample(calls, 2)] if is_apart else [calls]:
             self._draw(each)
             turn.append(self.drawn)
             yield self.drawn

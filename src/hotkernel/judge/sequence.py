@@ -18,6 +18,7 @@ from hotkernel.schema.verdict import Pair
 
 FIRST_LOOKS = {3: 0.0005, 5: 0.001, 7: 0.0015, 10: 0.002}  # pairs -> alpha, one-sided
 LATER_ALPHA = 0.0005  # all later looks together: the k-th spends 1/(k(k+1)) of it
+CONFIRMATION_ALPHA = 0.01  # one-sided, of a key's first confirmation
 MIN_GAIN = math.log(1.005)  # half a percent: less is not worth a change
 EQUIVALENT = math.log(1.01)
 SMALLEST_SD = 1e-4  # pairs that agree closer than 0.01 % do so by chance, or by a clock's coarseness
@@ -115,6 +116,14 @@ def alpha_at(pairs: int) -> float:
         return 0.0
     later = max(pairs // 10, 1)  # 15 is the first of the later looks, 20 the second
     return LATER_ALPHA / (later * (later + 1))
+
+
+def confirmation_alpha(failed: int) -> float:
+    """The chance of error of a confirmation after so many that failed; all of them together have twice the first's.
+
+    A candidate that cheats in the looks alone would otherwise have a new chance each time that somebody asks.
+    """
+    return 2 * CONFIRMATION_ALPHA / ((failed + 1) * (failed + 2))
 
 
 def looks_within(pairs: int) -> tuple[int, ...]:

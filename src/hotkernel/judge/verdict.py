@@ -16,7 +16,7 @@ from hotkernel.judge.sequence import Estimate, Finding
 from hotkernel.schema.verdict import Evidence, Fault, Pair, Plan, Side, Stage, Value, Verdict, VerdictKind
 
 FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
-CONFIRMATION_ALPHA = 0.01  # one-sided
+CONFIRMATION_ALPHA = sequence.confirmation_alpha(0)
 CLOSE = 2.0  # times what a look asks for: below, the confirmation takes the pairs of the look after next
 INCUMBENT_ALPHA = 0.005  # one look at all pairs
 _WIDER = "; the target needs wider rtol/atol, a better reference, or mixture='normal' if extreme inputs are not legal for it"
@@ -56,8 +56,9 @@ def next_step(plan: Plan, pairs: Sequence[Pair], *, earlier: Sequence[Pair] = ()
     it with whole pairs; a first pair may be given value by value, to end early with a candidate that is far slower.
     """
     found = [pair for pair in pairs if pair.stage is Stage.LOOK]
-    if standing := _standing(plan, earlier):
-        return _confirmation_step(plan, max(len(standing), plan.confirmation_pairs), pairs)
+    standing, confirmation_alpha = _confirmed(plan, earlier)
+    if standing:
+        return _confirmation_step(plan, max(len(standing), plan.confirmation_pairs), pairs, confirmation_alpha)
     if found and found[0].log_ratio < -math.log(FAR_SLOWER):
         return Step(None, 1, _slower(sequence.estimate(found[:1]), "; it ended early"))
     everything = (*earlier, *found)
@@ -66,7 +67,7 @@ def next_step(plan: Plan, pairs: Sequence[Pair], *, earlier: Sequence[Pair] = ()
     while size <= most:
         if len(everything) < size:
             return Step(Stage.LOOK, size - len(earlier))
-        step = _look_step(plan, sequence.estimate(everything[:size]), sequence.alpha_at(size), pairs)
+        step = _look_step(plan, sequence.estimate(everything[:size]), sequence.alpha_at(size), pairs, confirmation_alpha)
         if step is not None:
             return step
         size, looked = sequence.next_look(size), size
@@ -75,8 +76,8 @@ def next_step(plan: Plan, pairs: Sequence[Pair], *, earlier: Sequence[Pair] = ()
     return Step(None, len(found), _nothing_seen(everything[: looked or most], looked, size))
 
 
-def confirm(plan: Plan, pairs: Sequence[Pair], *, seen: Estimate | None = None) -> Verdict:
-    """Whether a fixed set of fresh pairs confirms a gain: its one-sided 99 % lower bound lies above no gain at all."""
+def confirm(plan: Plan, pairs: Sequence[Pair], *, seen: Estimate | None = None, alpha: float = CONFIRMATION_ALPHA) -> Verdict:
+    """Whether a fixed set of fresh pairs confirms a gain: its one-sided lower bound (99 %) lies above no gain at all."""
     fresh = [pair for pair in pairs if pair.stage is Stage.CONFIRMATION]
     if len(fresh) < max(plan.confirmation_pairs, 2):
         done = wording.count(len(fresh), "pair")
@@ -84,16 +85,16 @@ def confirm(plan: Plan, pairs: Sequence[Pair], *, seen: Estimate | None = None) 
     found = sequence.estimate(fresh)
     count = wording.count(len(fresh), "fresh pair")
     said = wording.difference(found)
-    lower = found.lower(CONFIRMATION_ALPHA)
+    lower = found.lower(alpha)
     if lower is None or lower <= 0:
         before = f"the looks saw it {wording.difference(seen)}, but " if seen else ""
         reason = f"a gain was not confirmed: {before}{count} with new inputs say {said}"
-        return _inconclusive(reason, fresh, alpha=CONFIRMATION_ALPHA, rule="not_confirmed")
+        return _inconclusive(reason, fresh, alpha=alpha, rule="not_confirmed")
     if not doubts.shows_in_long_batches(fresh):
         reason = f"{said} by the slopes, but the long batches do not show it: short batches of the candidate were slow"
-        return _inconclusive(reason, fresh, alpha=CONFIRMATION_ALPHA, rule="gain_not_in_long_batches")
+        return _inconclusive(reason, fresh, alpha=alpha, rule="gain_not_in_long_batches")
     if disturbance := doubts.disturbance(fresh, CONFIRMATION_ALPHA):
-        return _inconclusive(f"{said}, but {disturbance}", fresh, alpha=CONFIRMATION_ALPHA, rule="baseline_disturbed")
+        return _inconclusive(f"{said}, but {disturbance}", fresh, alpha=alpha, rule="baseline_disturbed")
     bound = ""
     if found.interval and found.interval[0] <= 1:
         bound = f" (at least {wording.percent(100 * math.expm1(lower))}, one-sided)"
@@ -165,24 +166,30 @@ def _below_floor(values: Sequence[Value], floor_us: float | None) -> Verdict | N
 # Steps ----------------------------------------------------------------------------------------------------------------
 
 
-def _standing(plan: Plan, earlier: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The confirmation set with which the last verify of this key ended, if it passed."""
-    last: list[Pair] = []
-    for pair in reversed(earlier):
-        # numbers rise within a verify: where they do not, the set of a verify before that one begins
-        if pair.stage is not Stage.CONFIRMATION or (last and pair.pair >= last[-1].pair):
-            break
-        last.append(pair)
-    last.reverse()
-    return tuple(last) if confirm(plan, last).kind is VerdictKind.FASTER else ()
+def _confirmed(plan: Plan, earlier: Sequence[Pair]) -> tuple[tuple[Pair, ...], float]:
+    """The confirmation set with which the last verify of this key ended, if it passed; the chance of error of the next set."""
+    sets: list[tuple[Pair, ...]] = []
+    for before, pair in zip((None, *earlier), earlier):  # noqa: B905 - the last has nothing behind it
+        # numbers rise within a verify, and its confirmation comes last
+        if before is None or pair.pair <= before.pair or (before.stage, pair.stage) == (Stage.CONFIRMATION, Stage.LOOK):
+            sets.append(())
+        sets[-1] += (pair,) if pair.stage is Stage.CONFIRMATION else ()
+    standing: tuple[Pair, ...] = ()
+    alpha, failed = CONFIRMATION_ALPHA, 0
+    for each in sets:
+        standing = each if confirm(plan, each, alpha=alpha).kind is VerdictKind.FASTER else ()
+        if not standing and len(each) >= plan.confirmation_pairs:
+            failed += 1
+            alpha = sequence.confirmation_alpha(failed)
+    return standing, alpha
 
 
-def _look_step(plan: Plan, found: Estimate, alpha: float, pairs: Sequence[Pair]) -> Step | None:
+def _look_step(plan: Plan, found: Estimate, alpha: float, pairs: Sequence[Pair], confirmation_alpha: float) -> Step | None:
     """Where a look leads; None where more pairs are to be had."""
     size = len(found.pairs)
     match sequence.look(found, alpha):
         case Finding.FASTER:
-            return _confirmation_step(plan, _confirmation_size(plan, found, alpha), pairs, seen=found)
+            return _confirmation_step(plan, _confirmation_size(plan, found, alpha), pairs, confirmation_alpha, seen=found)
         case Finding.SLOWER:
             return Step(None, 0, _slower(found, f", by {wording.count(size, 'pair')}"))
         case Finding.EQUIVALENT:
@@ -203,12 +210,12 @@ def _confirmation_size(plan: Plan, found: Estimate, alpha: float) -> int:
     return max(min(wanted, plan.looks[-1]), plan.confirmation_pairs)
 
 
-def _confirmation_step(plan: Plan, wanted: int, pairs: Sequence[Pair], *, seen: Estimate | None = None) -> Step:
+def _confirmation_step(plan: Plan, wanted: int, pairs: Sequence[Pair], alpha: float, *, seen: Estimate | None = None) -> Step:
     fresh = [pair for pair in pairs if pair.stage is Stage.CONFIRMATION]
     wanted = max(wanted, 2)
     if len(fresh) < wanted:
         return Step(Stage.CONFIRMATION, wanted)
-    return Step(None, wanted, confirm(plan, fresh[:wanted], seen=seen))
+    return Step(None, wanted, confirm(plan, fresh[:wanted], seen=seen, alpha=alpha))
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------
