@@ -15,7 +15,7 @@ from hotkernel_contract.outputs import Observed, observe
 from hotkernel_contract.pool import Pool
 from hotkernel_contract.room import with_room
 from hotkernel_contract.rounds import kinds_for
-from hotkernel_contract.target import Target, TargetError, wide_for
+from hotkernel_contract.target import MOST_STEPS, Target, TargetError, wide_for
 
 Probe = Callable[[torch.Tensor, List[torch.Tensor]], torch.Tensor]
 ROUND_TRIES = 4  # entries of another kind that the baseline must get right for the kind to be used
@@ -56,8 +56,8 @@ def _refuse_loose(where: str, answer: torch.Tensor, output: torch.Tensor, expect
     baseline = tally_of(output, expected, tolerance)
     fault = error_fault(baseline, baseline, tolerance)
     if fault:
-        raise TargetError("the baseline fails its own check%s: %s; loosen rtol/atol, give a better reference, or set "
-                          "mixture='normal' if extreme inputs are not legal for it" % (where, fault[1]))
+        raise TargetError("the baseline fails its own check%s: %s; loosen rtol/atol (rounded integers: steps=1), give a better "
+                          "reference, or set mixture='normal' if extreme inputs are not legal for it" % (where, fault[1]))
     right = answer.to(output.dtype)
     for name, probe in PROBES.items():
         wrong = probe(right, inputs)
@@ -218,7 +218,7 @@ def one_wrong(right: torch.Tensor, _inputs: List[torch.Tensor]) -> torch.Tensor:
     elif right.dtype is torch.bool:
         flat[at] = ~flat[at]
     else:
-        flat[at] = flat[at] + 1
+        flat[at] = flat[at] + 2 * MOST_STEPS
     return flat.view(right.shape)
 
 

@@ -82,7 +82,7 @@ def difference(mine: Dict[str, Any], theirs: Dict[str, Any], terms: int) -> Opti
     if {name: (y.shape, y.dtype) for name, y in mine.items()} != {name: (e.shape, e.dtype) for name, e in theirs.items()}:
         return "a call of the candidate returns other shapes or dtypes than the original's"
     for name, e in theirs.items():
-        defaults: Any = SimpleNamespace(rtol=None, atol=None, reduction=terms, max_error_ratio=None)
+        defaults: Any = SimpleNamespace(rtol=None, atol=None, steps=0, reduction=terms, max_error_ratio=None)
         tolerance = Tolerance.of(defaults, e.dtype)
         wide = e.double() if e.dtype.is_floating_point else e
         bad, worst = statistics(mine[name], Expected.of(wide, e.dtype), tolerance).tolist()[:2]

@@ -14,7 +14,9 @@ from hotkernel_contract.call import COTANGENT, WEIGHT, WEIGHTS, Call, ModuleCall
 from hotkernel_contract.loading import beside_caller, load_tensor
 from hotkernel_contract.spec import FILE, NAME, Input, TargetError, dtype_named
 
-_OF_A_CASE = ("inputs", "dtype", "constants", "rtol", "atol", "max_error_ratio", "reduction", "flops", "min_bytes", "mixture")
+_OF_A_CASE = ("inputs", "dtype", "constants", "rtol", "atol", "steps", "max_error_ratio", "reduction", "flops", "min_bytes",
+              "mixture")
+MOST_STEPS = 4  # more would take an answer of two bits less for right
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,10 @@ class Target:
     rotate: the inputs that stream through memory and are fresh for every call (default: the first). reference: computes the
     right answer from inputs widened to fp32 or fp64 (default: the baseline itself; required with `derive`, where it gets the
     derived inputs as they are). rtol, atol: by element, absolute and relative; None means the dtype's (docs/integrity.md).
-    reduction: how many terms an element sums, for fp32 and fp64. max_error_ratio: how many times the baseline's RMS error a
-    candidate may have. flops: per call, for the roofline. min_bytes: what one call must read and write. mixture: "full", or
-    "normal" for functions that the extreme rows break. reuses_output: the function hands out static buffers. iters, seed: of
-    the plain line alone.
+    steps: how far off an integer that was rounded may be. reduction: how many terms an element sums, for fp32 and fp64.
+    max_error_ratio: how many times the baseline's RMS error a candidate may have. flops: per call, for the roofline. min_bytes:
+    what one call must read and write. mixture: "full", or "normal" for functions that the extreme rows break. reuses_output:
+    the function hands out static buffers. iters, seed: of the plain line alone.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Target:
     cases: Dict[str, Dict[str, Any]] = field(default_factory=dict)
     rtol: Optional[float] = None
     atol: Optional[float] = None
+    steps: int = 0
     reduction: Optional[int] = None
     max_error_ratio: Optional[float] = None
     flops: Optional[int] = None
@@ -148,6 +151,8 @@ class Target:
             value = getattr(self, name)
             if value is not None and (not math.isfinite(value) or value < 0):
                 raise TargetError("%s=%r must be a number from 0 up" % (name, value))
+        if self.steps not in range(MOST_STEPS + 1):
+            raise TargetError("steps=%r must be a whole number from 0 to %d" % (self.steps, MOST_STEPS))
         if self.iters < 1:
             raise TargetError("iters=%d must be at least 1" % self.iters)
 

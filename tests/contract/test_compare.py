@@ -197,6 +197,23 @@ def test_no_tolerance_loosens_integers():
     answer = torch.arange(100, 116).view(4, 4)
 
     assert found(answer + 1, answer, rtol=0.5, atol=10.0)["bad"] == 16
+    assert found(answer + 1, answer)["max_abs"] == 1
+
+
+def test_rounded_integers_may_be_off_by_the_targets_steps_and_booleans_never():
+    answer = torch.arange(100, 116, dtype=torch.int8).view(4, 4)
+
+    assert found(answer + 1, answer, steps=1)["bad"] == 0
+    assert found(answer + 2, answer, steps=1)["bad"] == 16
+    assert found(~(answer > 107), answer > 107, steps=4)["bad"] == 16
+
+
+@pytest.mark.parametrize(("share", "rule"), [(1 / 2700, None), (1 / 97, "less_precise"), (0.5, "less_precise")])
+def test_integers_that_are_off_by_a_step_are_counted_and_held_against_the_baselines(share, rule):
+    answer = torch.randint(-100, 100, (512, 1024), generator=seeded()).to(torch.int8)
+    off = torch.rand(answer.shape, generator=seeded()) < share
+
+    assert fault_of(answer + off.to(torch.int8), answer.clone(), answer, steps=1) == rule
 
 
 # NaN and Inf ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ FAR_SLOWER = 20.0  # times: nothing more is learnt by going on
 CONFIRMATION_ALPHA = sequence.confirmation_alpha(0)
 CLOSE = 2.0  # times what a look asks for: below, the confirmation takes the pairs of the look after next
 INCUMBENT_ALPHA = 0.005  # one look at all pairs
-_WIDER = "; the target needs wider rtol/atol, a better reference, or mixture='normal' if extreme inputs are not legal for it"
+_WIDER = ("; the target needs wider rtol/atol (rounded integers: steps=1), a better reference, or mixture='normal' if extreme "
+          "inputs are not legal for it")
 
 
 @dataclass(frozen=True)
