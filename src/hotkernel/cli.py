@@ -161,9 +161,17 @@ def _serve() -> int:
     if sys.stdin.isatty():
         print("hotkernel: serving MCP on standard input; `hotkernel --help` lists the tools for a terminal",
               file=sys.stderr)
+    if os.name == "posix":  # until the server takes signals itself: an import may swallow a KeyboardInterrupt, or fail of it
+        signal.signal(signal.SIGINT, _end_at_once)
     from hotkernel import mcp_server
 
     return mcp_server.main()
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    """Nothing runs yet that would have to end before."""
+    os.write(2, b"\nstopped; nothing is left running\n")
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":
