@@ -76,6 +76,7 @@ class Verify:
         self.before: GpuState | None = None
         self.sides = [Side(name) for name in request.sides]
         self.batches: list[Batch] = []
+        self.chains: list[Batch] = []
         self.faults: list[Fault] = []
         self.warnings: list[str] = list(request.warnings)
         self.plan: Plan | None = None
@@ -118,6 +119,7 @@ class Verify:
                 self._say("measuring another way: " + self.trial.fall_back(error))
                 self.plan = self.trial.plan
                 self.batches.clear()
+                self.chains.clear()
                 self.next_pair = 0
 
     def _until_decided(self) -> None:
@@ -153,6 +155,8 @@ class Verify:
                 self.quiet, self.note = False, "another process used the card during the measurement"
             self.batches += taken
             self._count_empty(taken)
+            if pair.stage is Stage.CONFIRMATION:
+                self.chains += self.trial.values.chains_of(pair)
             self._look_aside(pair)
         self.trial.end(started)
 
@@ -243,7 +247,7 @@ class Verify:
         plan = self.plan or Plan(self.trial.mode, 1, 2, 1, (3,), 3)
         return Evidence(
             plan=plan, batches=tuple(self.batches), fills=tuple(self.trial.fills), faults=tuple(self.faults),
-            earlier=self.earlier if hasattr(self, "earlier") else (), quiet=self.quiet, note=self.note,
+            earlier=self.earlier if hasattr(self, "earlier") else (), quiet=self.quiet, note=self.note, chains=tuple(self.chains),
             copy_us=self.trial.copy_us, floor_us=self._floor_us())
 
     def _floor_us(self) -> float | None:

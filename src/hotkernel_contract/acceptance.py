@@ -27,8 +27,8 @@ def main(arguments: List[str]) -> None:
     """Try the baseline file, write the answer."""
     baseline, answer = arguments
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch without numpy; it would look like a cause
+    from hotkernel_contract.side_source import describe
     from hotkernel_contract.target import TargetError
-    from hotkernel_contract.worker import describe
 
     try:
         said = try_target(Path(baseline))
@@ -112,8 +112,8 @@ def try_case(target: Any, device: str) -> Dict[str, Any]:
 @contextlib.contextmanager
 def called(what: str) -> Iterator[None]:
     """Turn what user code raises into a TargetError that says whose it was."""
+    from hotkernel_contract.side_source import describe
     from hotkernel_contract.target import TargetError
-    from hotkernel_contract.worker import describe
 
     try:
         yield

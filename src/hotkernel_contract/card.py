@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -106,16 +106,61 @@ class Card:
         self.stamps[3].record()
         self.go.record()
 
-    def collect(self, oracle: Any, name: str, outputs: List[OutputAt]) -> Dict[str, Any]:
-        """Queue the tail of a batch: DONE, stamp1, snapshot, stamp2; wait, and answer in us."""
-        stream = torch.cuda.current_stream()
+    def arm_chain(self, oracle: Any, pick: int, slot: int, gate_us: float) -> None:
+        """Queue the head of a chain: gate, stamp0, and what its first call needs."""
+        torch.cuda.synchronize()
+        self.linked: List[Tuple[int, int]] = []
+        self.armed_at = time.perf_counter()
+        self._gate(gate_us)
+        self.stamps[0].record()
+        self._feed(oracle, pick, slot)
+
+    def link(self, oracle: Any, name: str, outputs: List[OutputAt], following: Optional[Tuple[int, int]]) -> Dict[str, Any]:
+        """Behind a chain's call: DONE, what it returned, and only then the input of the following one, on the card as in the
+        queue; behind the last, stamp1: wait, and answer in us."""
+        fault, sources = self._named_outputs(oracle, name, outputs)
+        if fault:
+            torch.cuda.synchronize()
+            return {"fault": fault}
+        torch.cuda.current_stream().wait_event(self.workers[name])
+        if following is None:
+            self.stamps[1].record()
+        at = len(self.linked)
+        oracle.take(at, sources)
+        oracle.take_written(self.batch[1], at)
+        self.linked.append((self.batch[0][0], self.batch[1][0]))
+        if following is not None:
+            self._feed(oracle, *following)
+            return {}
+        late = self.stamps[0].query()
+        queued_s = time.perf_counter() - self.armed_at
+        oracle.compare_inputs([pick for pick, _ in self.linked], [slot for _, slot in self.linked])
+        torch.cuda.synchronize()
+        return {"queued_s": queued_s, "span_us": self.stamps[0].elapsed_time(self.stamps[1]) * 1e3, "late": late}
+
+    def _feed(self, oracle: Any, pick: int, slot: int) -> None:
+        """Queue one call's input, the flush and GO."""
+        self.batch = [pick], [slot]
+        oracle.fill(*self.batch)
+        self._flush()
+        self.go.record()
+
+    def _named_outputs(self, oracle: Any, name: str, outputs: List[OutputAt]) -> Tuple[Any, List[torch.Tensor]]:
+        """The fault of what a worker says of its outputs, or these as tensors here."""
         fault = oracle.kind_fault(outputs)
         sources = [] if fault else self._sources(oracle, name, outputs)
-        returned, calls = len(oracle.seen.returned), len(self.batch[1])
-        if fault or len(sources) != returned * calls:
+        if not fault and len(sources) != len(oracle.seen.returned) * len(self.batch[1]):
+            fault = ["out_of_protocol", "an output lies outside every allocation that was named"]
+        return fault, sources
+
+    def collect(self, oracle: Any, name: str, outputs: List[OutputAt]) -> Dict[str, Any]:
+        """Queue the tail of a batch: DONE, stamp1, snapshot, stamp2; wait, and answer in us."""
+        fault, sources = self._named_outputs(oracle, name, outputs)
+        if fault:
             torch.cuda.synchronize()
-            return {"fault": fault or ["out_of_protocol", "an output lies outside every allocation that was named"]}
-        stream.wait_event(self.workers[name])
+            return {"fault": fault}
+        returned, calls = len(oracle.seen.returned), len(self.batch[1])
+        torch.cuda.current_stream().wait_event(self.workers[name])
         self.stamps[1].record()
         for at in range(calls):
             oracle.take(at, sources[at * returned:(at + 1) * returned])

@@ -10,11 +10,12 @@ import os
 import socket
 import traceback
 from dataclasses import asdict
-from typing import Any, Callable, Collection, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from hotkernel_contract import protocol
+from hotkernel_contract.card_questions import Answer, CardQuestions, places_of
 from hotkernel_contract.loaded_target import LoadedTarget
 from hotkernel_contract.output_check import OutputCheck
 from hotkernel_contract.outputs import Observed, batch_fault
@@ -23,7 +24,6 @@ from hotkernel_contract.slots import Field, HostArena, bits, extent_of, lay_out,
 from hotkernel_contract.target import Target, TargetError
 
 SPOILT = 0xA5  # in every byte of an input that was used up
-Answer = Tuple[Dict[str, Any], Tuple[int, ...]]
 
 
 def main(channel: socket.socket) -> None:
@@ -46,15 +46,13 @@ def main(channel: socket.socket) -> None:
         protocol.send_message(channel, answer, fds)
 
 
-class Oracle:
+class Oracle(CardQuestions):
     """One target, its pool and slots, and the last batch on them."""
 
     loaded: LoadedTarget
     target: Target
     seen: Observed
     check: OutputCheck
-    card: Any = None
-
     def __init__(self) -> None:
         self.fields: List[Field] = []
         self.out_fields: List[Field] = []
@@ -201,16 +199,16 @@ class Oracle:
         for source, into in zip(outputs, self.snapshot[at]):
             into.copy_(source)
 
-    def take_written(self, order: List[int]) -> None:
-        """Copy what the calls wrote in place into the snapshot; those outputs come last."""
+    def take_written(self, order: List[int], begin: int = 0) -> None:
+        """Copy what the calls, from number `begin` on, wrote in place into the snapshot; those outputs come last."""
         first = len(self.seen.returned)
-        for at, slot in enumerate(order):
+        for at, slot in enumerate(order, begin):
             for kind, into in zip(self.seen.kinds[first:], self.snapshot[at][first:]):
                 into.copy_(self.columns[kind.name][slot])
 
     def do_judge(self, side: str, picks: List[int], outputs: List[List[Any]], are_read: bool = True) -> Answer:
         """Check every output of a batch that lies in the snapshot, if any was read, and that the inputs are what they were."""
-        fault = self.kind_fault(places_of(outputs))
+        fault = self.kind_fault(places_of(outputs)) if outputs else None  # of a chain each call's was asked for before
         if fault is None and are_read:
             fault = self.check.fault_of(side, picks, self.snapshot, [self.pool.expected[pick] for pick in picks])
             changed = self._changed_input()
@@ -256,43 +254,3 @@ class Oracle:
         self.compare_inputs(picks[:1], picks[:1])
         self._changed_input()
         return {}, ()
-
-    # CUDA alone: stamps, segments, events
-    def do_worker(self, name: str, done: str) -> Answer:
-        """A worker is ready: its DONE event."""
-        return self._opened("event", lambda: self.card.add_worker(name, bytes.fromhex(done)))
-
-    def do_segment(self, name: str, number: int, size: int, handle: str) -> Answer:
-        """A worker's allocation that outputs will lie in; opened once and kept."""
-        return self._opened("memory", lambda: self.card.open_segment(name, number, size, bytes.fromhex(handle)))
-
-    def _opened(self, what: str, open_it: Callable[[], None]) -> Answer:
-        """What a worker named by a handle of its own making may be nothing: that is the worker's fault, not the target's."""
-        try:
-            open_it()
-        except RuntimeError as error:
-            return {"fault": ["out_of_protocol", "its process named %s that cannot be opened: %s" % (what, str(error)[:200])]}, ()
-        return {}, ()
-
-    def do_forget(self, name: str) -> Answer:
-        """A worker is gone: close what was opened for it."""
-        self.card.forget(name)
-        return {}, ()
-
-    def do_arm(self, picks: List[int], order: List[int], gate_us: float) -> Answer:
-        """Queue gate, stamp0, fill, flush and GO; with no gate, the batch runs open."""
-        self.card.arm(self, picks, order, gate_us)
-        return {}, ()
-
-    def do_collect(self, name: str, outputs: List[List[Any]]) -> Answer:
-        """The worker is armed: wait for DONE, stamp1, snapshot, stamp2; answer both spans and whether the gate held."""
-        return self.card.collect(self, name, places_of(outputs)), ()
-
-    def do_fill_alone(self, picks: List[int], order: List[int], gate_us: float) -> Answer:
-        """F: what the fill costs by itself, by the same stamps."""
-        return self.card.fill_alone(self, picks, order, gate_us), ()
-
-
-def places_of(outputs: List[List[Any]]) -> List[protocol.OutputAt]:
-    """As JSON said them."""
-    return [protocol.OutputAt(*(tuple(v) if isinstance(v, list) else v for v in o)) for o in outputs]

@@ -29,6 +29,7 @@ _MAGIC = b"HK4\x00"
 
 # referee -> worker
 MAP, RUN, RELEASE, WITNESS = 1, 2, 3, 4  # WITNESS: time your own calls, for a figure that decides nothing
+LINK = 5  # as RUN, and another call is queued behind it before anything is released
 # worker -> referee
 HELLO, READY, DONE, SEGMENT, OUTPUT, END, FAULT, SETUP = 16, 17, 18, 19, 20, 21, 22, 23  # SETUP's count: 1 begins, 0 ends
 WITNESSED = 24  # the one frame with a measured number in it

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import socket
 import sys
 import traceback
-from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import torch
 
 from hotkernel_contract import confinement, protocol, warming
 from hotkernel_contract.call import Call, NotTensors
-from hotkernel_contract.loading import load_file
+from hotkernel_contract.side_source import Refused, describe, load_side
 from hotkernel_contract.slots import DeviceArena, Driver, Field, HostArena, Twins, views
-from hotkernel_contract.target import Target, find_target
 
 OF_THE_SIDE = ("names", "target", "case", "baseline")  # of a layout's call: what Call itself does not hold
 WITNESS_SPIN_CYCLES = 10_000_000  # about 5 ms, in which the calls are queued
 _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
-
-
-class Refused(Exception):
-    """The side cannot go on; becomes a FAULT frame."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 def main(channel: socket.socket, spec: Dict[str, Any]) -> None:
@@ -70,44 +59,9 @@ def keep_memory() -> None:
     mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
 
 
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the place in the user's code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    here = os.path.dirname(os.path.abspath(__file__))
-    outside = [f for f in frames if not f.filename.startswith((here, "<frozen"))]  # frozen: the machinery of import
-    where = " (%s:%d)" % (os.path.basename(outside[-1].filename), outside[-1].lineno) if outside else ""
-    text = str(error).strip() or type(error).__name__
-    if isinstance(error, PermissionError) and error.errno == errno.EACCES:
-        text += " (it may write in its working folder, HOME and TMPDIR, and not beside its sources)"
-    return "%s: %s%s" % (type(error).__name__, text[:600], where)
-
-
 def address_of(output: torch.Tensor) -> int:
     """Where an output's first element lies; 0 for what has no such place (a sparse one), which is told later."""
     return output.data_ptr() if output.layout is torch.strided else 0
-
-
-def load_side(spec: Dict[str, Any], call: Dict[str, Any]) -> Tuple[Callable[..., Any], Optional[Callable[..., Any]]]:
-    """The side's function and its `setup`, by the same path for every side; raises Refused."""
-    try:
-        module = load_file(Path(spec["source"]), "hotkernel_side")
-    except BaseException as error:  # noqa: BLE001 - an import of user code raises anything, SystemExit too
-        traceback.print_exc()
-        raise Refused(protocol.FAULT_IMPORT, describe(error)) from None
-    setup = getattr(module, "setup", None)
-    names = list(dict.fromkeys([call["target"] + "_candidate", *spec["names"]])) if spec["names"] else []
-    for name in names:
-        found = getattr(module, name, None)
-        if callable(found):
-            return found, setup
-    if not names or any(isinstance(v, Target) for v in vars(module).values()):
-        target = find_target(module)  # a baseline's file, on whichever side: what its target says is the function
-        target = (target.of_case(call["case"]) if call["case"] else target).with_function(call["baseline"])
-        return target.settle_module(spec["device"]).function, setup
-    own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")
-           and getattr(v, "__module__", None) == module.__name__]
-    raise Refused(protocol.FAULT_NO_CALLABLE, "it defines no function named %s; it has %s"
-                  % (" or ".join(names), ", ".join(own[:20]) or "none"))
 
 
 class Side:
@@ -123,6 +77,7 @@ class Side:
             self.driver = Driver()
             self.stream = torch.cuda.current_stream()
         self.segments: Dict[int, Tuple[int, int]] = {}  # start of an allocation -> (number, size)
+        self.linked: List[List[List[torch.Tensor]]] = []  # what the calls that are queued one behind the other have returned
         channel.sendall(protocol.pack(protocol.HELLO, held))  # all contexts are there before anything is measured
         frame = self.receive()
         if frame.kind != protocol.MAP:
@@ -200,10 +155,13 @@ class Side:
         with torch.no_grad():
             while True:
                 frame = self.receive()
-                if frame.kind == protocol.RUN:
+                if frame.kind in (protocol.RUN, protocol.LINK):
                     rest = [self.receive() for _ in range(protocol.frames_of(frame.number) - 1)]
                     order = protocol.unpack_numbers([frame, *rest])
-                    (self.run_on_card if self.by_handle else self.run_on_host)(order, frame.nonce)
+                    if self.by_handle:
+                        self.run_on_card(order, frame.nonce, is_link=frame.kind == protocol.LINK)
+                    else:
+                        self.run_on_host(order, frame.nonce)
                 elif frame.kind == protocol.WITNESS:
                     self.channel.sendall(protocol.pack_witness(self.own_us(frame.number), frame.nonce))
 
@@ -248,14 +206,18 @@ class Side:
         self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
         self.release(nonce)
 
-    def run_on_card(self, order: List[int], nonce: int) -> None:
-        """Queue everything behind GO, record DONE, say armed; the stamps are the oracle's."""
+    def run_on_card(self, order: List[int], nonce: int, *, is_link: bool) -> None:
+        """Queue everything behind GO, record DONE, say armed; the stamps are the oracle's. Behind a link another call is queued
+        before this one has run: what it returned is held until the last of them was read."""
         self.stream.wait_event(self.go)
         outputs = self.run_calls(order)
         self.done.record(self.stream)
+        self.linked.append(outputs)
         self.channel.sendall(self.describe_outputs(outputs, nonce) + protocol.pack(protocol.END, 0, nonce))
-        self.release(nonce)
-        torch.cuda.synchronize()
+        if not is_link:
+            self.release(nonce)
+            torch.cuda.synchronize()
+            self.linked.clear()
 
     def release(self, nonce: int) -> None:
         """Hold the outputs until they were read."""

@@ -21,6 +21,7 @@ from hotkernel.harness.card_batches import (
 )
 from hotkernel.harness.links import SideFault
 from hotkernel.schema.verdict import Fault, Side, VerdictKind
+from hotkernel_contract import protocol
 
 
 class ScriptedOracle:
@@ -34,7 +35,8 @@ class ScriptedOracle:
     def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         self.asked.append((op, arguments))
         tally = {"outputs": 4, "worst_bad_share": 0.0, "max_abs": 0.0, "max_rel": 0.0, "rms_ulps": 0.2}
-        return {"collect": self.collected, "judge": {"fault": self.fault, "tally": tally},
+        linked = {} if arguments.get("following") else self.collected
+        return {"collect": self.collected, "link": linked, "judge": {"fault": self.fault, "tally": tally},
                 "fill_alone": {"span_us": 21.0, "fill_us": 20.0}}.get(op, {})
 
     def tell(self, op: str, **arguments: Any) -> None:
@@ -55,6 +57,7 @@ class ScriptedWorker:
 
     def __init__(self) -> None:
         self.new: list[int] = []
+        self.sent: list[int] = []  # kinds of frames
         self.ran: list[float] = []  # while it had to stand still, ahead of each batch
         self.segments = {7: (2 << 20, "ab" * 64)}
 
@@ -65,7 +68,7 @@ class ScriptedWorker:
         return True
 
     def send(self, data: bytes) -> None:
-        """Nobody listens."""
+        self.sent.append(protocol.unpack(data[:protocol.FRAME_BYTES]).kind)
 
     go_on = check_log = lambda self: None
 
@@ -240,3 +243,28 @@ def test_a_wrong_output_is_the_baselines_where_that_is_as_wrong_on_the_same_inpu
         Checks().take(worker, {**answer, "is_the_targets": True})  # type: ignore[arg-type]
     assert alike.value.fault.side is Side.BASELINE
     assert "the candidate and the baseline alike" in alike.value.fault.reason
+
+
+# Chains ---------------------------------------------------------------------------------------------------------------
+
+
+def test_in_a_chain_a_calls_input_is_asked_for_when_the_call_before_was_queued_and_all_is_judged_at_the_end():
+    oracle, worker = ScriptedOracle(), ScriptedWorker()
+    stamped = card(oracle).chain(worker, [5, 6, 7], [2, 0, 1], 30.0)  # type: ignore[arg-type]
+
+    asked = [(op, arguments) for op, arguments in oracle.asked if op in ("arm_chain", "link", "judge")]
+    assert [op for op, _ in asked] == ["arm_chain", "link", "link", "link", "judge"]
+    assert (asked[0][1]["pick"], asked[0][1]["slot"]) == (5, 2)
+    assert [arguments["following"] for _, arguments in asked[1:4]] == [(6, 0), (7, 1), None]
+    assert asked[4][1]["picks"] == [5, 6, 7]
+    assert worker.sent == [protocol.LINK, protocol.LINK, protocol.RUN, protocol.RELEASE]
+    assert (stamped.span_us, stamped.void) == (500.0, None)
+
+
+@pytest.mark.parametrize(("late", "new", "ran", "void"), [
+    (True, [], [], LATE), (False, [7], [], NEW_MEMORY), (False, [], [2 * STOOD_US], RESTLESS)])
+def test_a_chain_is_void_for_the_reasons_that_a_batch_is(late, new, ran, void):
+    worker = ScriptedWorker()
+    worker.new, worker.ran = new, ran
+
+    assert card(ScriptedOracle(late=late)).chain(worker, [0, 1], [0, 1], 30.0).void == void  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ CANARY = "the card was shared with something else: the fill took longer than it 
 CANARY_PART, CANARY_US = 0.03, 4.0
 MIN_GATE_US = 500.0
 MAX_GATE_US = 400_000.0
+CHAIN_GATE_US = 5_000.0  # each call of a chain goes from oracle to referee to worker and back while the gate holds
 GATE_MARGIN = 1.4  # times what queueing took
 GATE_LONGER = 4.0  # times, after a late batch: the last of LATE_LIMIT gates outlasts a busy host, but no call that synchronises
 FORGETS = 0.8  # of the longest queueing seen, what is left after another batch: a hiccup must not lengthen all gates
@@ -31,10 +32,11 @@ class CardBatches:
         self.is_open = is_open  # latency batches: no gate
         self.queued_us: dict[int, float] = {}  # by calls: how long it took lately to queue a batch from head to tail
         self.late = 0  # batches in a row
+        self.chain_queued_us = 0.0  # how long it took lately to queue a chain
         self.fill_times: dict[int, float] = {}  # the longest seen alone, by slots
 
     def ready(self, worker: WorkerLink, handle: bytes) -> None:
-        self._named(worker, self.oracle.ask("worker", name=worker.name, done=handle.hex()))
+        self._asked(worker, self.oracle.ask("worker", name=worker.name, done=handle.hex()))
         worker.stand_still()
 
     def forget(self, worker: WorkerLink) -> None:
@@ -74,18 +76,9 @@ class CardBatches:
         self.oracle.ask("arm", picks=picks, order=order, gate_us=gate_us)
         worker.send(request)
         laps.lap("arm")
-        outputs, new = worker.receive_outputs(len(order) * self.checks.returned, number, deadline)
-        laps.lap("queue")
-        for segment in new:
-            size, handle = worker.segments[segment]
-            if not any(bytes.fromhex(handle)):
-                raise Unreadable("a side's outputs lie in memory that CUDA gives to no other process")
-            self._named(worker, self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle))
-        answer = self.oracle.ask("collect", name=worker.name, outputs=outputs)
+        outputs, new = self._receive(worker, len(order), number, deadline, laps)
+        answer = self._asked(worker, self.oracle.ask("collect", name=worker.name, outputs=outputs))
         laps.lap("run")
-        if answer.get("fault"):
-            rule, reason = answer["fault"]
-            raise worker.wrong(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
         self.oracle.tell("judge", side=worker.side, picks=picks, outputs=outputs)  # copies: the worker may go
         worker.send(protocol.pack(protocol.RELEASE, 0, number))
         stood = worker.stand_still() and stood  # a side that is not at work must not queue work beside the other's
@@ -101,10 +94,49 @@ class CardBatches:
             void = LATE if answer["late"] else self.canary(len(picks), answer["fill_us"])
         return Stamped(answer["span_us"], answer["check_us"], time.monotonic() - self.began, void, answer["fill_us"])
 
-    def _named(self, worker: WorkerLink, answer: dict[str, Any]) -> None:
-        """Raise SideFault when what a worker named cannot be opened."""
+    def chain(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
+        """Calls one behind the other: what a call is called on is made, on the card, when the call before has ended and what it
+        returned was read. Nothing can be worked out for two of them. Timed from before the first input to the last end."""
+        gate_us = min(MAX_GATE_US, max(CHAIN_GATE_US, GATE_MARGIN * self.chain_queued_us) * GATE_LONGER**self.late)
+        deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
+        laps = Laps(self.checks.seconds)
+        stood, is_new, answer = self.checks.stood(worker), False, {}
+        worker.go_on()
+        self.oracle.ask("arm_chain", pick=picks[0], slot=order[0], gate_us=gate_us)
+        for slot, following in zip(order, [*zip(picks[1:], order[1:], strict=True), None], strict=True):
+            number = nonce()
+            worker.send(protocol.pack_numbers(protocol.RUN if following is None else protocol.LINK, [slot], number))
+            outputs, new = self._receive(worker, 1, number, deadline, laps)
+            answer = self._asked(worker, self.oracle.ask("link", name=worker.name, outputs=outputs, following=following))
+            is_new = is_new or bool(new)
+        self.oracle.tell("judge", side=worker.side, picks=picks, outputs=[])
+        worker.send(protocol.pack(protocol.RELEASE, 0, number))
+        stood = worker.stand_still() and stood
+        self.checks.take(worker, self.oracle.answer("judge"))
+        worker.check_log()
+        laps.lap("chain")
+        self.chain_queued_us = max(1e6 * float(answer["queued_s"]), FORGETS * self.chain_queued_us)
+        void = NEW_MEMORY if is_new else LATE if answer["late"] else None if stood else RESTLESS
+        return Stamped(answer["span_us"], None, time.monotonic() - self.began, void)
+
+    def _receive(self, worker: WorkerLink, calls: int, number: int, deadline: float,
+                 laps: Laps) -> tuple[list[protocol.OutputAt], list[int]]:
+        """Where a batch's outputs lie, in memory that the oracle has opened by then, and what of it was new."""
+        outputs, new = worker.receive_outputs(calls * self.checks.returned, number, deadline)
+        laps.lap("queue")
+        for segment in new:
+            size, handle = worker.segments[segment]
+            if not any(bytes.fromhex(handle)):
+                raise Unreadable("a side's outputs lie in memory that CUDA gives to no other process")
+            self._asked(worker, self.oracle.ask("segment", name=worker.name, number=segment, size=size, handle=handle))
+        return outputs, new
+
+    def _asked(self, worker: WorkerLink, answer: dict[str, Any]) -> dict[str, Any]:
+        """The oracle's answer; raises SideFault for what it found wrong before it read a number."""
         if answer.get("fault"):
-            raise worker.wrong(*answer["fault"])
+            rule, reason = answer["fault"]
+            raise worker.wrong(rule, reason, VerdictKind.INVALID if rule == "out_of_protocol" else VerdictKind.INCORRECT)
+        return answer
 
     def canary(self, calls: int, fill_us: float) -> str | None:
         """The fill is trusted work whose time is known: one that takes longer shares the card with something."""

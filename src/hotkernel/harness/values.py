@@ -21,11 +21,13 @@ from hotkernel.schema.verdict import Batch, Fault, Mode, Plan, Side, Stage, Verd
 
 MOST = 2 / 3  # of the time since the first batch: a side that took more of it, twice what all else took, is why it ran out
 HANGS_S = 2.0  # beyond what a batch may take: a side that is still out when the verify's time ends, hangs
+CHAINS = 4  # of each length and side in a confirmation's pair
 ROUNDS_A_PAIR = 2  # on other inputs than the timed ones: the first three pairs see all kinds
 REPEATS = {Mode.BATCHES: 3, Mode.LATENCY: 3, Mode.HOST: 6, Mode.CPU: 6}  # of a void value; cores are shared more often
 WARM_S = 1.5  # at most; less where a pair takes fewer values
 WARM_AGREE = {Mode.BATCHES: 0.005, Mode.LATENCY: 0.02, Mode.HOST: 0.03, Mode.CPU: 0.03}
 
+Run = Callable[[WorkerLink, list[int], list[int], float], Stamped]  # a worker, entries, slots, what it may take in us
 Moment = Callable[[], tuple[int | None, int | None]]  # SM clock in MHz and the mask of throttle reasons, now
 
 
@@ -77,6 +79,24 @@ class Values:
             if self.taken <= round_at:  # the pair ended before them
                 self._rounds(pair)
         return batches
+
+    def chains_of(self, pair: PairOfWorkers) -> list[Batch]:
+        """Chains of the candidate's calls and of the baseline's, on the same inputs; none where the plan has none."""
+        with self.phases.of("chains"):
+            return self._repeated(CHAINS if self.plan.links else 0, lambda value: [
+                batch for calls in self.chance.sample(self.plan.links, len(self.plan.links))
+                for batch in self._chains(pair, value, calls)])
+
+    def _chains(self, pair: PairOfWorkers, value: int, calls: int) -> Iterator[Batch]:
+        """One chain of each side; the baseline, which is trusted, comes second, as its precision on every input must be known."""
+        assert isinstance(self.batches, CardBatches)
+        self._draw((calls,))
+        picks = self.chance.sample(range(calls), calls)
+        for side in (Side.CANDIDATE, Side.BASELINE):
+            stamped = self.batch(pair.workers[side], picks, self.batches.chain)
+            if stamped.void is None:
+                self.oracle.count()
+            yield Batch(side, pair.stage, pair.number, value, calls, stamped.span_us, stamped.at_s, void=stamped.void)
 
     def of_baseline_alone(self, pair: PairOfWorkers) -> list[Batch]:
         """Half a pair's values of the baseline, while no other side has begun: what another's presence does to it shows."""
@@ -216,14 +236,15 @@ class Values:
         with self.phases.of("draw"):
             self.drawn = Drawing(self.oracle.ask("draw", size=sum(calls), kind=kind)["number"], calls, kind)
 
-    def batch(self, worker: WorkerLink, picks: list[int]) -> Stamped:
-        """One batch of a side on these entries of the pool, in random slots; raises SideFault, CannotQueue or Unreadable."""
+    def batch(self, worker: WorkerLink, picks: list[int], run: Run | None = None) -> Stamped:
+        """One batch of a side on these entries of the pool, in random slots, or what `run` runs; raises SideFault, CannotQueue or
+        Unreadable."""
         order = self.chance.sample(range(self.slots), len(picks))
         expected_us, began = len(picks) * self.baseline_us, time.monotonic()
         self.began = self.began or began
         try:
             with self._spending(worker.side, began):
-                return self.batches.run(worker, picks, order, expected_us)
+                return (run or self.batches.run)(worker, picks, order, expected_us)
         except SideFault as fault:
             if fault.fault.rule == "timeout" and time.monotonic() - began < HANGS_S + 50 * expected_us / 1e6:
                 self._check_time()  # the verify's time was over, and the side is not to blame

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hotkernel.judge import samples, sequence, wording
 from hotkernel.judge.student import critical
-from hotkernel.schema.verdict import Batch, Evidence, Mode, Pair, Plan, Side, Stage, Verdict
+from hotkernel.schema.verdict import Batch, Evidence, Mode, Pair, Plan, Side, Stage, Value, Verdict
 
 # A batch's first call may cost so much more than the baseline's does, for what is cold: up to 10 us was seen of honest candidates
 # on an H200, 40 us on a CPU. Where calls share inputs nothing is allowed: it is there that most is to be had by it.
@@ -42,29 +42,58 @@ def disturbance(pairs: Sequence[Pair], alpha: float) -> str | None:
 
 
 def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
-    """Whether less than half of a gain is there in a batch of one call: something is worked out once for all calls of a batch,
-    or all of them at once.
+    """Whether less than half of a gain is there in a batch of one call, or in chains where the plan has them: something is worked
+    out once for all calls of a batch, or all of them at once.
 
     One call is noisy, so the shortage of a small gain must be beyond noise: the baseline's, taken for both sides', since a side
     can make its own as large as it likes. A large one must be there, however noisy the machine is.
     """
+    if evidence.plan.links:
+        return _lacks_in_chains(evidence, alpha)
     values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.n1 == 1 else ()
-    sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
     lacking, noise, gains = [], [], []
     cold_us = 0.0 if evidence.plan.is_shared else COLD_US[evidence.plan.mode]
-    for (side, pair, number), candidate in sides.items():
-        baseline = sides.get((Side.BASELINE, pair, number))
-        if side is Side.CANDIDATE and baseline and candidate.short_us is not None and baseline.short_us is not None:
+    for baseline, candidate in _confirming(values):
+        if candidate.short_us is not None and baseline.short_us is not None:
             gain_us = baseline.us - candidate.us
             gains.append(gain_us / baseline.us)
             lacking.append(gain_us - (baseline.short_us - candidate.short_us) - max(LONG_SHARE * gain_us, cold_us))
             noise.append(LONG_SHARE * baseline.us - baseline.short_us)
+    return _is_lacking(lacking, noise, gains, alpha)
+
+
+def _lacks_in_chains(evidence: Evidence, alpha: float) -> bool:
+    """The same of chains, in which an input is made when the call before has ended: all calls are single ones there, and warm.
+    Where half of the chains are missing nothing is shown."""
+    values = samples.values_of(evidence.plan, evidence.batches, evidence.fills)
+    by_slope = [(baseline.us, baseline.us - candidate.us) for baseline, candidate in _confirming(values)]
+    chained = _confirming(samples.values_of(
+        replace(evidence.plan, n1=min(evidence.plan.links), n2=max(evidence.plan.links)), evidence.chains))
+    asked = {(batch.pair, batch.value) for batch in evidence.chains}
+    if not by_slope:
+        return False
+    if len(chained) < max(2, len(asked) / 2):
+        return True
+    gain_us = samples.trimmed_mean([gain for _, gain in by_slope])
+    lacking = [LONG_SHARE * gain_us - (baseline.us - candidate.us) for baseline, candidate in chained]
+    return _is_lacking(lacking, [baseline.us for baseline, _ in chained], [gain / us for us, gain in by_slope], alpha)
+
+
+def _is_lacking(lacking: Sequence[float], noise: Sequence[float], gains: Sequence[float], alpha: float) -> bool:
+    """Whether what is lacking of a gain is more than noise, or anything where the gain is large."""
     error = samples.trimmed_error(noise) if noise else None
     if error is None:
         return False
     is_large = samples.trimmed_mean(gains) > LARGE_GAIN
     kept = len(noise) - 2 * (len(noise) // samples.TRIM_SHARE)
     return samples.trimmed_mean(lacking) > (0.0 if is_large else critical(alpha, kept - 1) * math.sqrt(2) * error)
+
+
+def _confirming(values: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """The baseline's and the candidate's values of a confirmation that belong together."""
+    sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
+    return [(sides[Side.BASELINE, pair, number], value) for (side, pair, number), value in sides.items()
+            if side is Side.CANDIDATE and (Side.BASELINE, pair, number) in sides]
 
 
 def is_within_copies(evidence: Evidence, verdict: Verdict) -> bool:

@@ -111,6 +111,7 @@ class Plan:
     slots: int | None = None
     tick_us: float = 0.0  # the clock's resolution
     is_shared: bool = False  # the calls of a batch share inputs that count: each batch has them drawn anew
+    links: tuple[int, ...] = ()  # calls of the shorter and the longer chain; empty where a gain need not show in chains
     notes: tuple[str, ...] = ()  # every fall-back, with its reason
 
     def __post_init__(self) -> None:
@@ -178,6 +179,7 @@ class Evidence:
     copy_us: float | None = None  # where outputs are copied out inside the interval: about what that costs a call
     quiet: bool = True  # false when values were void too often: the card was not quiet
     note: str = ""  # what made it not quiet
+    chains: tuple[Batch, ...] = ()  # of a confirmation: each call's input was made when the call before had ended
 
 
 @dataclass(frozen=True)
