@@ -1,4 +1,4 @@
-# id: X41
+# id: X42
 # name: works_out_small_calls_at_once
 # category: stream or async escape
 # expected: rejected
