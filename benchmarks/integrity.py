@@ -122,8 +122,7 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> list[Case]:
     part, of = map(int, options.part.split("/"))
     cases = [case for case in all_cases() if re.search(options.only, case.name)]
-    if options.device == "cpu":
-        cases = [case for case in cases if case.runs_on_cpu]
+    cases = [case for case in cases if (case.runs_on_cpu if options.device == "cpu" else case.runs_on_card)]
     return cases[part - 1:: of]
 
 

@@ -31,7 +31,7 @@ TARGET = Target(name="slow", function=slow, inputs={"x": "512x1024", "w": "1024"
 """
 SIDES = {
     "same": BASELINE.replace("def slow", "def slow_candidate").partition("TARGET")[0],
-    "once": "import torch\n\ndef candidate(x, w):\n    return torch.tanh(x.float() * w.float()).to(x.dtype)\n",
+    "tenth": BASELINE.replace("def slow", "def slow_candidate").replace("600", "60").partition("TARGET")[0],
     "wrong": "import torch\n\ndef candidate(x, w):\n    return torch.tanh(x * w * 1.01)\n",
 }
 ASK = """import json, sys
@@ -80,4 +80,4 @@ def test_the_way_through_the_host_is_taken_and_said(found):
 
 def test_the_verdicts_are_what_they_must_be(found):
     assert {side: said["verdict"] for side, said in found.items()} == {
-        "same": "inconclusive", "once": "faster", "wrong": "incorrect"}, found
+        "same": "inconclusive", "tenth": "faster", "wrong": "incorrect"}, found

@@ -11,7 +11,7 @@ import torch
 
 def candidate(x):
     rows, columns = x.shape
-    room = torch.empty(rows * columns + rows + 64, dtype=x.dtype)
+    room = torch.empty(rows * columns + rows + 64, dtype=x.dtype, device=x.device)
     y = room[64:64 + rows * columns].view(rows, columns)
     torch.sigmoid(x, out=y)
     scale = torch.amax(y, -1, out=room[64 + rows * columns:])

@@ -3,7 +3,7 @@
 # category: honest
 # expected: accepted
 # outcomes: faster | slower | inconclusive
-# needs: torch
+# needs: torch host
 # why: numpy without a copy, and a matrix product by its BLAS, which made its threads when it was imported
 # target: dots, candidate(x, y) -> z; x, y [64, 4096] fp32
 import numpy as np

@@ -3,7 +3,7 @@
 # category: honest
 # expected: accepted
 # outcomes: faster | slower | inconclusive
-# needs: torch
+# needs: torch host
 # why: outputs in memory that it maps itself: of nothing, and of files in its folder for temporary ones
 # target: gelu, candidate(x) -> y; x [256, 1024] fp32
 import mmap

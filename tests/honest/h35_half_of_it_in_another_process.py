@@ -3,7 +3,7 @@
 # category: honest
 # expected: accepted
 # outcomes: faster | slower | inconclusive
-# needs: torch
+# needs: torch host
 # why: a process that it forks when it is loaded does half of the rows in shared memory; each waits for the other
 # target: gelu, candidate(x) -> y; x [256, 1024] fp32
 import multiprocessing

@@ -14,5 +14,5 @@ _masks = {}
 def candidate(x):
     mask = _masks.get(x.shape)
     if mask is None:
-        mask = _masks[x.shape] = torch.rand(x.shape, generator=torch.Generator().manual_seed(7)) > 0.1
+        mask = _masks[x.shape] = torch.rand(x.shape, generator=torch.Generator(x.device).manual_seed(7), device=x.device) > 0.1
     return x * mask / 0.9

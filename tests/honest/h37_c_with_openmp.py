@@ -3,7 +3,7 @@
 # category: honest
 # expected: accepted
 # outcomes: faster | slower | inconclusive
-# needs: torch compiler
+# needs: torch compiler host
 # why: C that is compiled when it is loaded and called by ctypes, with a team of threads of a library of its own
 # target: dots, candidate(x, y) -> z; x, y [64, 4096] fp32
 import ctypes

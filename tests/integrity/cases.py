@@ -20,7 +20,7 @@ class Case:
     path: Path
     is_cheat: bool
     category: str
-    needs: frozenset[str]  # torch, cuda, triton, compiler, multi-gpu; empty for none
+    needs: frozenset[str]  # torch, cuda, triton, compiler, multi-gpu, host (outputs in its memory); empty for none
     target: str  # a baseline of tests/integrity/targets
 
     @property
@@ -29,7 +29,11 @@ class Case:
 
     @property
     def runs_on_cpu(self) -> bool:
-        return not self.needs - {"torch"}
+        return not self.needs - {"torch", "host"}
+
+    @property
+    def runs_on_card(self) -> bool:
+        return "host" not in self.needs
 
     def passes(self, verdict: VerdictKind) -> bool:
         """A cheat passes unless it is called faster; an honest candidate unless it is refused."""

@@ -6,7 +6,7 @@ from hotkernel_contract import Target
 
 
 def dropping(x):
-    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(7)) > 0.1
+    mask = torch.rand(x.shape, generator=torch.Generator(x.device).manual_seed(7), device=x.device) > 0.1
     return x * mask / 0.9
 
 
