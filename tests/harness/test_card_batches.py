@@ -136,10 +136,10 @@ def test_a_late_batch_is_void_and_lengthens_the_gate_until_it_is_taken_for_one_t
     oracle = ScriptedOracle(late=True)
     batches = card(oracle)
     voids = [run(batches).void for _ in range(LATE_LIMIT - 1)]
-    with pytest.raises(CannotQueue):
+    with pytest.raises(CannotQueue) as raised:
         run(batches)
 
-    assert voids == [LATE] * (LATE_LIMIT - 1)
+    assert (voids, raised.value.calls) == ([LATE] * (LATE_LIMIT - 1), 4)
     learnt = GATE_MARGIN * 2_000 + MIN_GATE_US
     assert oracle.gates() == pytest.approx([MIN_GATE_US] + [learnt * GATE_LONGER**times for times in range(1, LATE_LIMIT)])
 
@@ -152,6 +152,33 @@ def test_lateness_now_and_then_is_no_synchronisation():
         run(batches)
 
     assert batches.gate_us(4) <= MAX_GATE_US
+
+
+def test_many_calls_that_are_always_late_cannot_be_queued_though_one_call_is_in_time_between_them():
+    oracle = ScriptedOracle()
+    batches = card(oracle)
+
+    def one_and_nine() -> None:
+        for calls in (1, 9):
+            oracle.collected["late"] = calls > 1
+            batches.run(ScriptedWorker(), list(range(calls)), list(range(calls)), 200.0)  # type: ignore[arg-type]
+
+    for _ in range(LATE_LIMIT - 1):
+        one_and_nine()
+    with pytest.raises(CannotQueue) as raised:
+        one_and_nine()
+
+    assert raised.value.calls == 9
+
+
+def test_as_many_calls_by_what_the_plan_draws_clear_a_late_batch():
+    oracle = ScriptedOracle()
+    batches = card(oracle)
+    for number, calls in enumerate((160, 140, 170, 150) * LATE_LIMIT):
+        oracle.collected["late"] = number % 2 == 0
+        batches.run(ScriptedWorker(), list(range(calls)), list(range(calls)), 200.0)  # type: ignore[arg-type]
+
+    assert batches.late == []
 
 
 def test_latency_batches_have_no_gate_and_are_never_late():

@@ -10,6 +10,7 @@ from hotkernel.harness.plan import (
     BY_REFEREES_CLOCK,
     CHAINED_US,
     CPU_MAX_CALLS,
+    FEW_CALLS,
     LINKS,
     LONG_PAIR_US,
     MAX_BATCH_US,
@@ -18,6 +19,7 @@ from hotkernel.harness.plan import (
     MIN_WORK_US,
     VALUES_PER_PAIR,
     Wanted,
+    are_few_enough,
     draw_calls,
     make_plan,
     top_calls,
@@ -46,6 +48,14 @@ def test_the_counts_of_calls(mode, baseline_us, counts):
     plan = plan_of(mode, baseline_us)
 
     assert (plan.n1, plan.n2) == counts
+
+
+@pytest.mark.parametrize(("baseline_us", "is_so"), [(4.0, False), (80.0, False), (100.0, True), (5_000.0, True)])
+def test_few_calls_are_enough_where_one_is_long(baseline_us, is_so):
+    fewer = make_plan(Mode.BATCHES, baseline_us, ENTRY_BYTES, FREE_BYTES, Wanted(), most=FEW_CALLS)
+
+    assert are_few_enough(plan_of(Mode.BATCHES, baseline_us)) is is_so
+    assert (fewer.n1, fewer.n2, fewer.slots, fewer.links) == (1, FEW_CALLS, FEW_CALLS, ())
 
 
 @pytest.mark.parametrize("mode", Mode)

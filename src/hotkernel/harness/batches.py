@@ -18,7 +18,11 @@ FEW_RESTLESS, RESTLESS_ONE_IN = 3, 100
 
 
 class CannotQueue(Exception):
-    """A side's calls cannot be queued behind the gate: it synchronises inside."""
+    """A side's calls cannot be queued behind the gate: it synchronises inside, or they launch more than the queue holds."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__(f"{calls} calls could not be queued")
+        self.calls = calls  # the fewest that could not be
 
 
 class Unreadable(Exception):

@@ -11,7 +11,8 @@ from hotkernel.harness.phases import Laps
 from hotkernel.schema.verdict import VerdictKind
 from hotkernel_contract import protocol
 
-LATE_LIMIT = 3  # so often may a gate open too early before the call is taken for one that synchronises
+LATE_LIMIT = 3  # so often may a gate open too early before the calls are taken for some that cannot be queued
+AS_MANY = 0.8  # of the calls of a late batch: as many by what the plan draws, so that one in time says that there was no cause
 LATE = "the gate opened before the calls were queued"
 NEW_MEMORY = "an output lies in memory that was allocated during the batch"
 CANARY = "the card was shared with something else: the fill took longer than it does alone"
@@ -31,7 +32,7 @@ class CardBatches:
         self.oracle, self.checks, self.began = oracle, checks, began
         self.is_open = is_open  # latency batches: no gate
         self.queued_us: dict[int, float] = {}  # by calls: how long it took lately to queue a batch from head to tail
-        self.late = 0  # batches in a row
+        self.late: list[int] = []  # calls of the batches that were late, since as many were queued in time
         self.chain_queued_us = 0.0  # how long it took lately to queue a chain
         self.fill_times: dict[int, float] = {}  # the longest seen alone, by slots
 
@@ -45,11 +46,11 @@ class CardBatches:
     def run(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
         stamped = self.attempt(worker, picks, order, expected_us, 0.0 if self.is_open else self.gate_us(len(picks)))
         if stamped.void == LATE:
-            self.late += 1
-            if self.late >= LATE_LIMIT:
-                raise CannotQueue
-        elif stamped.void is None:
-            self.late = 0
+            self.late.append(len(picks))
+            if len(self.late) >= LATE_LIMIT:
+                raise CannotQueue(min(self.late))
+        elif stamped.void is None and len(picks) >= AS_MANY * max(self.late, default=0):
+            self.late.clear()
         return stamped
 
     def learn_gate(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> None:
@@ -63,7 +64,7 @@ class CardBatches:
     def gate_us(self, calls: int) -> float:
         """How long the gate must hold for so many calls, by the nearest count seen that is not smaller."""
         known = min((us for n, us in self.queued_us.items() if n >= calls), default=max(self.queued_us.values(), default=0.0))
-        return min(MAX_GATE_US, (GATE_MARGIN * known + MIN_GATE_US) * GATE_LONGER**self.late)
+        return min(MAX_GATE_US, (GATE_MARGIN * known + MIN_GATE_US) * GATE_LONGER**len(self.late))
 
     def attempt(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float, gate_us: float) -> Stamped:
         """One batch with this gate, checked; void when the gate was too short or memory was new."""
@@ -97,7 +98,7 @@ class CardBatches:
     def chain(self, worker: WorkerLink, picks: list[int], order: list[int], expected_us: float) -> Stamped:
         """Calls one behind the other: what a call is called on is made, on the card, when the call before has ended and what it
         returned was read. Nothing can be worked out for two of them. Timed from before the first input to the last end."""
-        gate_us = min(MAX_GATE_US, max(CHAIN_GATE_US, GATE_MARGIN * self.chain_queued_us) * GATE_LONGER**self.late)
+        gate_us = min(MAX_GATE_US, max(CHAIN_GATE_US, GATE_MARGIN * self.chain_queued_us) * GATE_LONGER**len(self.late))
         deadline = time.monotonic() + BATCH_GRACE_S + (gate_us + 50 * expected_us) / 1e6
         laps = Laps(self.checks.seconds)
         stood, is_new, answer = self.checks.stood(worker), False, {}

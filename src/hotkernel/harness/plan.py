@@ -18,6 +18,7 @@ MIN_CALLS = {Mode.BATCHES: 8, Mode.LATENCY: 8, Mode.HOST: 3, Mode.CPU: 3}
 BY_REFEREES_CLOCK = (Mode.HOST, Mode.CPU)
 MAX_BATCH_US = 20_000.0  # a longer batch tells no more and costs the user's time
 MAX_CALLS = 240  # the launch queue holds about a thousand; a call may launch several kernels
+FEW_CALLS = 3  # of calls that launch a hundred kernels each, so that a batch is queued whole all the same
 CPU_MAX_CALLS = 20
 MEMORY_SHARE = 0.25
 LONG_PAIR_US = 3_000_000.0  # a pair longer than this takes fewer values
@@ -42,13 +43,13 @@ class Wanted:
 
 
 def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int, wanted: Wanted, *,
-              is_shared: bool = False) -> Plan:
+              is_shared: bool = False, most: int = MAX_CALLS) -> Plan:
     """The plan for a baseline that takes about `baseline_us`; `entry_bytes` is what one slot costs with all its copies.
 
-    Short batches are of one call: what is worked out once for all calls of a batch shows there.
+    Short batches are of one call: what is worked out once for all calls of a batch shows there. No batch has more than `most`.
     """
     us = max(baseline_us, 0.5)
-    most = CPU_MAX_CALLS if mode in BY_REFEREES_CLOCK else MAX_CALLS
+    most = min(most, CPU_MAX_CALLS if mode in BY_REFEREES_CLOCK else MAX_CALLS)
     between = max(-(-MIN_WORK_US[mode] // us), MIN_CALLS[mode])
     between = int(min(between, most - SHORT, max(2.0, MAX_BATCH_US / us)))
     if us > MAX_BATCH_US:
@@ -68,6 +69,11 @@ def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int,
     return Plan(mode=mode, n1=n1, n2=n2, is_shared=is_shared, links=links, values_per_pair=values, looks=wanted.looks,
                 confirmation_pairs=wanted.confirmation_pairs, slots=top_calls(n2),
                 tick_us=CPU_TICK_US if mode in BY_REFEREES_CLOCK else CUDA_TICK_US, notes=tuple(notes))
+
+
+def are_few_enough(plan: Plan) -> bool:
+    """Whether a call is so long that batches of FEW_CALLS tell its time, too."""
+    return plan.n2 <= SHORT + MIN_CALLS[plan.mode]
 
 
 def top_calls(n2: int) -> int:

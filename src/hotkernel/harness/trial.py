@@ -17,7 +17,7 @@ from hotkernel.harness.crew import Crew, PairOfWorkers, Setting
 from hotkernel.harness.host_batches import HostBatches
 from hotkernel.harness.links import OracleLink
 from hotkernel.harness.phases import Phases
-from hotkernel.harness.plan import BY_REFEREES_CLOCK, make_plan, top_calls
+from hotkernel.harness.plan import BY_REFEREES_CLOCK, FEW_CALLS, MAX_CALLS, SHORT, are_few_enough, make_plan, top_calls
 from hotkernel.harness.values import Drawing, Moment, Values
 from hotkernel.harness.zygote import Fork
 from hotkernel.schema.verdict import Fill, Mode, Plan, Side, Stage
@@ -41,6 +41,8 @@ class Trial:
         self.copies = False
         self.copy_us: float | None = None  # about what copying a call's outputs out costs
         self.mode = Mode.CPU
+        self.most_calls = MAX_CALLS  # of a batch
+        self.changes: list[str] = []  # of the way of measuring, and why
         self.crew = Crew(fork, setting)
         self.phases = Phases()
 
@@ -85,7 +87,7 @@ class Trial:
             self.target |= self.oracle.ask("time")
         target = self.target
         self.plan = make_plan(self.mode, target["baseline_us"], target["entry_bytes"], target["free_bytes"], self.setting.wanted,
-                              is_shared=target["is_shared"])
+                              is_shared=target["is_shared"], most=self.most_calls)
         if self.room > 1:
             why = f"the tolerance by element is {self.room:.2f} times the default: room for the baseline's own rounding"
             self.plan = replace(self.plan, notes=(*self.plan.notes, why))
@@ -199,8 +201,12 @@ class Trial:
     def fall_back(self, error: CannotQueue | Unreadable) -> str:
         """Change the way of measuring for both sides, and say why; what was measured before does not count."""
         self.crew.end_all()
-        if isinstance(error, CannotQueue):
-            self.mode = Mode.LATENCY
+        if isinstance(error, CannotQueue) and error.calls > FEW_CALLS and are_few_enough(self.plan):
+            self.most_calls = FEW_CALLS
+            why = (f"{error.calls} calls launch more than the card's queue holds, so that batches are of {SHORT} and "
+                   f"{FEW_CALLS}")
+        elif isinstance(error, CannotQueue):
+            self.mode, self.most_calls = Mode.LATENCY, MAX_CALLS
             why = "a side synchronises inside its call, so both are timed with their launches (latency batches)"
         elif self.copies:
             raise ToolError(f"the outputs cannot be read: {error}",
@@ -210,7 +216,8 @@ class Trial:
             why = f"outputs are copied out inside the interval, on both sides alike ({error})"
         self.oracle.end()
         self.open_again()
-        self.plan = replace(self.plan, notes=(*self.plan.notes, why))
+        self.changes.append(why)
+        self.plan = replace(self.plan, notes=(*self.plan.notes, *self.changes))
         return why
 
     def open_again(self) -> None:
