@@ -127,11 +127,12 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
 
 
 def _kept(out: Path, rows: list[Row]) -> list[Row]:
-    """These rows, with what an earlier run into this folder found of them."""
+    """These rows, with what an earlier run into this folder found of them, and of others."""
     file = out / "integrity.json"
     found = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
     earlier = {(each["case"], each["run"]): Row(**each) for each in found}
-    return [earlier.get((row.case, row.run), row) for row in rows]
+    mine = [earlier.pop((row.case, row.run), row) for row in rows]
+    return [*mine, *(row for row in earlier.values() if row.verdict or row.original_verdict)]
 
 
 def _for_the_original(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
@@ -163,7 +164,7 @@ def _run_ours(options: argparse.Namespace, cases: Sequence[Case], rows: Sequence
     session = Session(root=work, environment=environment)
     try:
         for row in rows:
-            if row.verdict is not None:
+            if row.verdict is not None or row.case not in by_name:
                 continue
             if _is_late(options):
                 break

@@ -8,9 +8,9 @@ from typing import Any
 from hotkernel.records import figures, markdown
 from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.record import Logged
+from hotkernel.schema.roofline import Bound
 
 COSTS = ("profile", "confirm", "original", "compiled")  # beside the attempts
-RIDGE = 206.0  # FLOP per byte above which an H200's tensor cores are the limit and not its memory: bf16, data sheet
 
 
 def final(row: dict[str, Any]) -> dict[str, Any] | None:
@@ -42,7 +42,7 @@ def _tried(each: dict[str, Any], recorded: Logged | None, root: str) -> Iterator
     yield each["verdict"] or markdown.cell(f"none: {each.get('reason', '')}", 120)
     found = recorded.record.comparison if recorded else None
     yield figures.short_speedup(found.speedup, found.interval_99) if found else figures.UNKNOWN
-    yield figures.percent(each["ceiling_share_pct"])
+    yield _reached(found) if found else figures.percent(each["ceiling_share_pct"])
     yield "yes" if each["kept"] else ""
     yield f"{each['seconds']:.1f}"
 
@@ -50,7 +50,7 @@ def _tried(each: dict[str, Any], recorded: Logged | None, root: str) -> Iterator
 def table(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...]) -> Iterator[str]:
     """The table, line by line, from the journals of benchmarks/speedrun.py and the records it made."""
     logged = {each.record.comparison.id: each for each in records}
-    yield ("| target | baseline | kept, or the nearest | speedup (99 %) | of the measured bandwidth, or TFLOP/s "
+    yield ("| target | baseline | kept, or the nearest | speedup (99 %) | of the measured ceiling "
            "| against torch.compile | attempts: kept, other, wrong | confirmed "
            "| device s: attempts, profile, confirm, 0.1.1, compile | what was kept, or came nearest |")
     yield "|---|---|---|---|---|---|---|---|---|---|"
@@ -107,8 +107,8 @@ def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
 
 
 def _reached(found: Comparison) -> str:
-    """Of the roof that a kernel is under: bandwidth, as the record has it, or its rate."""
-    moved, flops = found.roofline_inputs.get("min_bytes"), found.roofline_inputs.get("flops")
-    if moved and flops and flops / moved > RIDGE and found.candidate:
-        return f"{flops / found.candidate.mean_ms / 1e9:.0f} TFLOP/s"
-    return figures.percent(found.ceiling_share_pct)
+    """Of the roof that a kernel is under, as the record has it; with its rate where that is arithmetic."""
+    said, flops = figures.share(found.ceiling_share_pct, found.ceiling_bound), found.roofline_inputs.get("flops")
+    if found.ceiling_bound is Bound.COMPUTE and flops and found.candidate:
+        said += f", {flops / found.candidate.mean_ms / 1e9:.0f} TFLOP/s"
+    return said

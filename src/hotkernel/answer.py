@@ -58,11 +58,12 @@ def confined_by(held: int) -> dict[str, bool]:
     return {"own_session": True, **{name: bool(held >> bit & 1) for bit, name in enumerate(CONFINEMENT)}}
 
 
-def ceiling_share_pct(calibration: Calibration | None, target: Mapping[str, Any], candidate: Measurement | None) -> float | None:
-    """What the candidate reaches of the bandwidth this card has for such a call; None without a calibration."""
+def ceiling(calibration: Calibration | None, target: Mapping[str, Any], candidate: Measurement | None) -> dict[str, Any]:
+    """What the candidate reaches of what this card does for such a call, and which roof that is; nothing where unknown."""
     if calibration is None or candidate is None:
-        return None
+        return {}
     written, moved = target["output_bytes"], target["min_bytes"]
     read = max(target["streamed_bytes"], moved - written)  # a target that declares more knows what else is read, in place say
-    ceiling = roofline.ceiling_gbps(calibration, moved, read / max(read + written, 1))
-    return 100 * moved / candidate.mean_ms / 1e6 / ceiling if ceiling else None
+    dtype = roofline.DTYPES_OF_TORCH.get(str(target["dtype"]).removeprefix("torch."))
+    roof = roofline.ceiling_us(calibration, moved, read / max(read + written, 1), target["flops"], dtype)
+    return {"ceiling_share_pct": 100 * roof[0] / candidate.mean_ms / 1e3, "ceiling_bound": roof[1]} if roof else {}

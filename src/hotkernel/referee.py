@@ -271,7 +271,6 @@ class Verify:
         return replace(
             answer.head(self.request, getattr(self, "target", {}), verdict, getattr(self, "pins", {}), self.trial.crew.held or 0),
             baseline=samples.measurement_of(values, Side.BASELINE), candidate=candidate,
-            ceiling_share_pct=answer.ceiling_share_pct(self._calibration(), getattr(self, "target", {}), candidate),
             incumbent=self._measured(values, verdict, Side.INCUMBENT),
             speedup_over_incumbent=over_best.speedup if over_best else None,
             incumbent_verdict=over_best.kind if over_best else None,
@@ -283,6 +282,7 @@ class Verify:
             checks=self.trial.checks.as_checks({f.side: (f.rule, f.reason) for f in self.faults if f.side}),
             gpu_before=self.before, gpu_after=self.card.state(), tries=count, evidence=evidence,
             seconds=self.trial.seconds(), warnings=tuple(self._all_warnings(values)), confirms=self.request.confirms,
+            **answer.ceiling(self._calibration(), getattr(self, "target", {}), candidate),
         )
 
     def _measured(self, values: Any, verdict: Verdict, side: Side) -> Any:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hotkernel import render
-from hotkernel.records import store
-from hotkernel.records.figures import short_speedup
+from hotkernel.records import figures, store
 from hotkernel.records.markdown import cell, row, table
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Logged
@@ -149,7 +148,7 @@ def _row(each: Logged) -> str:
     shape = " · ".join("×".join(map(str, sides)) for sides in list(found.shapes.values())[:1])
     low, high = found.interval_99
     digits = 2 if found.speedup and found.speedup >= 2 else 3
-    share = f"{found.ceiling_share_pct:.1f} %" if found.ceiling_share_pct is not None else "–"
+    share = figures.share(found.ceiling_share_pct, found.ceiling_bound)
     dtype = (found.dtype or "").removeprefix("torch.").replace("bfloat16", "bf16").replace("float", "fp")
     return row((f"[{each.record.target}]({each.log}) {shape} {dtype}", cell(found.gpu or found.device, 40),
                 _us(found.baseline), _us(found.candidate),
@@ -164,7 +163,7 @@ def _beside_compiled(each: Logged) -> str:
         against = other.record.comparison
         if (other.record.target == each.record.target + COMPILED and against.gpu == found.gpu
                 and against.sources["candidate"].sha256 == found.sources["candidate"].sha256):
-            return f"[{against.verdict}]({other.log}) {short_speedup(against.speedup, against.interval_99)}"
+            return f"[{against.verdict}]({other.log}) {figures.short_speedup(against.speedup, against.interval_99)}"
     return "–"
 
 

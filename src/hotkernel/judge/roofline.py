@@ -18,6 +18,7 @@ from hotkernel.schema.roofline import (
 
 # The share of its traffic that each calibrated operation reads: a fill none, b = a half, a = b + s*c two thirds.
 READ_SHARES = {"write": 0.0, "copy": 0.5, "triad": 2 / 3, "read": 1.0}
+DTYPES_OF_TORCH = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64", "int8": "int8"}
 
 
 def roofline(
@@ -68,6 +69,21 @@ def ceiling_gbps(calibration: Calibration, moved_bytes: float, read_share: float
     if read_share is None:
         return max(reached.values())
     return _between(sorted(reached.items()), min(1.0, max(0.0, read_share)))
+
+
+def ceiling_us(calibration: Calibration, moved_bytes: float, read_share: float, flops: float | None,
+               dtype: str | None) -> tuple[float, Bound] | None:
+    """The shortest time that this card was measured to need for such a call, and for what; None where it is not known.
+
+    Arithmetic is the limit where it takes longer at the calibrated matrix rate than the bytes do. What is too small for the
+    curves may live in the cache, so that its bytes take less than at their highest point, and nobody knows how much less.
+    """
+    gbps, rate = ceiling_gbps(calibration, moved_bytes, read_share), calibration.matrix.get(dtype or "")
+    computing = flops / rate.burst_tflops / 1e6 if flops and rate else 0.0
+    moving = moved_bytes / (gbps or highest_gbps(calibration)) / 1e3
+    if computing > moving:
+        return computing, Bound.COMPUTE
+    return (moving, Bound.MEMORY) if gbps and moved_bytes else None
 
 
 def highest_gbps(calibration: Calibration) -> float:

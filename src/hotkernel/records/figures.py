@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hotkernel.schema.roofline import Bound
+
 UNKNOWN = "–"  # a cell with nothing known in it
 
 
@@ -65,6 +67,11 @@ def between(low: float, high: float) -> str:
 
 def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f} %"
+
+
+def share(value: float | None, bound: Bound | None) -> str:
+    """Of a measured ceiling: `97.8 %`, `99.2 % (compute)` where that is no bandwidth."""
+    return percent(value) + (" (compute)" if value is not None and bound is Bound.COMPUTE else "")
 
 
 def watts(value: float | None) -> str:

@@ -80,7 +80,7 @@ def row(logged: Logged) -> str:
         _mean(found.baseline),
         _mean(found.candidate),
         speedup_cell(logged),
-        figures.percent(found.ceiling_share_pct),
+        figures.share(found.ceiling_share_pct, found.ceiling_bound),
         cell(_assurance(logged), 40),
         _changed(record.note, logged.log),
         cell(found.timestamp[:10], 10),

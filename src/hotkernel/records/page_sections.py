@@ -15,6 +15,7 @@ from hotkernel.schema.explanation import Difference
 from hotkernel.schema.page import Diff, DiffLine, OldRow, Pairs, Row, Section, Why
 from hotkernel.schema.record import Advice, Logged, Record
 from hotkernel.schema.report import Attempt
+from hotkernel.schema.roofline import Bound
 from hotkernel.schema.verdict import Check, VerdictKind
 
 CONTEXT_LINES = 3
@@ -105,8 +106,8 @@ def _headline(found: Comparison | None) -> str:
         took, takes = figures.duration(found.baseline.mean_ms), figures.duration(found.candidate.mean_ms)
         said += f": one call takes {takes}, where the baseline takes {took}"
     if found.ceiling_share_pct is not None:
-        share = figures.percent(found.ceiling_share_pct)
-        said += f". That is {share} of the memory bandwidth that this card was measured to reach"
+        roof = "rate of matrix products" if found.ceiling_bound is Bound.COMPUTE else "memory bandwidth"
+        said += f". That is {figures.percent(found.ceiling_share_pct)} of the {roof} that this card was measured to reach"
     return said + (". " + SELF_REPORTED.capitalize() if found.self_reported else "") + "."
 
 
@@ -126,7 +127,8 @@ def _row(logged: Logged, number: int, advised: Advice) -> Row:
         number=number, when=plain(kept.timestamp[:16].replace("T", " "), 16), verdict=found.verdict.value,
         meaning=MEANING[found.verdict] if kept.is_verified else SELF_REPORTED,
         speedup=figures.short_speedup(found.speedup, found.interval_99) if is_shown else figures.UNKNOWN,
-        baseline=_mean(found, "baseline"), candidate=_mean(found, "candidate"), share=figures.percent(found.ceiling_share_pct),
+        baseline=_mean(found, "baseline"), candidate=_mean(found, "candidate"),
+        share=figures.share(found.ceiling_share_pct, found.ceiling_bound),
         note=plain(kept.note, 300) or "(no note)", who=plain(kept.who, 80) or figures.UNKNOWN,
         decision=advised.decision.value, reason=plain(found.reason, 600),
         confirmed=f"{logged.confirmed} of {len(logged.confirmations)}" if logged.confirmations else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hotkernel.schema.gpu import GpuState
+from hotkernel.schema.roofline import Bound
 from hotkernel.schema.verdict import Check, Evidence, Measurement, VerdictKind
 
 SCHEMA = 1  # raised when a saved comparison changes its meaning
@@ -86,7 +87,8 @@ class Comparison:
     baseline_name: str | None = None  # which that is, where there are several
     limited_rounds: dict[str, str] = field(default_factory=dict)  # kinds of inputs that the baseline gets wrong, so not asked
     floor_ms: float | None = None
-    ceiling_share_pct: float | None = None  # of this card's measured bandwidth at these bytes
+    ceiling_share_pct: float | None = None  # of what this card was measured to do: bandwidth at these bytes, or matrix rate
+    ceiling_bound: Bound | None = None  # which of them; null in logs from before it was said, where it is the bandwidth
     roofline_inputs: dict[str, float | None] = field(default_factory=dict)  # min_bytes, flops
     checks: tuple[Check, ...] = ()
     gpu: str | None = None

@@ -21,7 +21,7 @@ from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.page import Page, Picture, Section
 from hotkernel.schema.record import Logged
 from hotkernel.schema.report import ReportResult
-from hotkernel.schema.roofline import MeasuredPeaks, PlottedKernel, Roofline
+from hotkernel.schema.roofline import Bound, MeasuredPeaks, PlottedKernel, Roofline
 from hotkernel.session import Session
 from hotkernel.tools.history import find
 
@@ -148,10 +148,9 @@ def _roofs(found: Sequence[Comparison], newest: Comparison, moved: float | None)
     spec = gpu_specs.of_driver_name(newest.gpu, None) if newest.gpu else None
     if spec is None or spec.bandwidth_gbps is None:
         return None
-    dtype = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64", "int8": "int8"}.get(
-        (newest.dtype or "").removeprefix("torch."), "bf16")
+    dtype = roof.DTYPES_OF_TORCH.get((newest.dtype or "").removeprefix("torch."), "bf16")
     shares = [(each.candidate.mean_ms, each.ceiling_share_pct) for each in reversed(found)
-              if each.candidate and each.ceiling_share_pct]
+              if each.candidate and each.ceiling_share_pct and each.ceiling_bound is not Bound.COMPUTE]
     measured = None
     if shares and moved:
         mean_ms, share_pct = shares[0]

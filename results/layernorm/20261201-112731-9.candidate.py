@@ -1,0 +1,28 @@
+"""Deliberately wrong: the variance is of the first half of a row; the judge must call it incorrect."""
+
+import torch
+import triton
+import triton.language as tl
+
+EPSILON = 1e-5
+WARPS = 8
+
+
+@triton.jit
+
+
+def kernel(x, w, b, y, epsilon, COLUMNS: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * COLUMNS
+    at = tl.arange(0, COLUMNS)
+    value = tl.load(x + row + at, eviction_policy="evict_first").to(tl.float32)
+    weight = tl.load(w + at, eviction_policy="evict_last").to(tl.float32)
+    bias = tl.load(b + at, eviction_policy="evict_last").to(tl.float32)
+    value -= tl.sum(value, axis=0) / COLUMNS
+    scale = 1.0 / tl.sqrt(tl.sum(tl.where(at < COLUMNS // 2, value * value, 0.0), axis=0) / (COLUMNS // 2) + epsilon)
+    tl.store(y + row + at, (value * scale * weight + bias).to(y.dtype.element_ty))
+
+
+def candidate(x, w, b):
+    y = torch.empty_like(x)
+    kernel[(x.shape[0],)](x, w, b, y, EPSILON, COLUMNS=x.shape[1], num_warps=WARPS)
+    return y
