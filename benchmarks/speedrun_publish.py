@@ -28,7 +28,7 @@ from hotkernel.judge import gpu_specs
 from hotkernel.judge.roofline import measured_peaks, roofline
 from hotkernel.plots import roofline as plots
 from hotkernel.plots.canvas import Sheet
-from hotkernel.records import calibrations, leaderboard, store
+from hotkernel.records import calibrations, figures, leaderboard, store
 from hotkernel.records.files import write_new, write_whole
 from hotkernel.schema.plain import from_plain
 from hotkernel.schema.record import Logged
@@ -80,7 +80,8 @@ def kept(rows: dict[str, dict[str, Any]], records: Iterable[Logged]) -> list[Plo
         comparison = logged.get(best["id"]) if best else None
         moved, flops = (comparison.roofline_inputs.get(what) for what in ("min_bytes", "flops")) if comparison else (None, None)
         if comparison and comparison.candidate and moved and flops:
-            found.append(PlottedKernel(name, flops, moved, comparison.candidate.mean_ms))
+            said = figures.share(comparison.ceiling_share_pct, comparison.ceiling_bound)
+            found.append(PlottedKernel(f"{name}: {said}", flops, moved, comparison.candidate.mean_ms))
     return found
 
 
@@ -91,7 +92,8 @@ def picture(kernels: list[PlottedKernel], state: Path) -> bytes | None:
         spec = gpu_specs.of_driver_name(calibration.gpu, None)
         if spec and kernels:
             roofs = roofline(spec, None, None, "bf16", measured_peaks(calibration, None, None, "bf16"))
-            return plots.roofline(roofs, kernels, PLOT, "svg", title=f"What was kept, on an {calibration.gpu}")
+            return plots.roofline(roofs, kernels, PLOT, "svg", title=f"What was kept or came nearest, on an {calibration.gpu}",
+                                  key=True)
     return None
 
 

@@ -11,6 +11,8 @@ import pytest
 import write_readme
 import write_stamps
 
+from hotkernel.records import store
+
 ROOT = Path(__file__).parents[2]
 READMES = ("README.md", "README_zh.md")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/*/*.md")])
@@ -36,23 +38,37 @@ def test_the_table_is_what_the_records_give(name: str) -> None:
     assert text_of(name) == write_readme.readme(name), "run make docs"
 
 
-def test_the_table_has_a_row_for_each_target_that_was_ever_beaten() -> None:
-    shown = {(each.record.target, each.record.comparison.gpu) for each in write_readme.best()}
-    beaten = {(each.record.target, each.record.comparison.gpu) for each in write_readme.store.read(ROOT).records
-              if each.record.comparison.verdict == "faster"}
+def test_the_table_has_a_row_for_each_target_won_or_lost() -> None:
+    shown = {(each.record.target, each.record.comparison.gpu): each for each in write_readme.best()}
+    timed = write_readme.first_verdicts()
+    won = {(each.record.target, each.record.comparison.gpu) for each in timed if each.record.comparison.verdict == "faster"}
 
-    assert shown == beaten
-    assert len(shown) >= 3
+    assert len(won) >= 3
+    assert set(shown) == {(each.record.target, each.record.comparison.gpu) for each in timed}
+    assert {place for place, each in shown.items() if each.record.comparison.verdict == "faster"} == won
+
+
+def test_a_target_that_nobody_beat_says_so_in_its_row() -> None:
+    lost = [line for each, line in zip(write_readme.best(), write_readme.headline(()).splitlines()[2:], strict=True)
+            if each.record.comparison.verdict != "faster"]
+
+    assert all("slower: " in line or "inconclusive: " in line for line in lost)
+    assert not any("**" in line for line in lost)
 
 
 def test_a_candidate_that_was_judged_again_stands_with_its_first_verdict() -> None:
-    (rmsnorm,) = [each for each in write_readme.best() if each.record.target == "rmsnorm"]
-    source = rmsnorm.record.comparison.sources["candidate"].sha256
-    same = [each.record.timestamp for each in write_readme.store.read(ROOT).records
-            if each.record.comparison.sources["candidate"].sha256 == source]
+    places = [(each.record.target, each.record.comparison.gpu, each.record.comparison.sources["candidate"].sha256)
+              for each in store.read(ROOT).records if each.record.comparison.speedup and each.record.is_verified]
+    again = {place for place in places if places.count(place) > 1}
+    stamps = {(each.record.target, each.record.comparison.gpu, each.record.comparison.sources["candidate"].sha256):
+              each.record.timestamp for each in write_readme.first_verdicts()}
 
-    assert len(same) == 2
-    assert rmsnorm.record.timestamp == min(same)
+    assert again
+    for target, gpu, source in again:
+        assert stamps[target, gpu, source] == min(
+            each.record.timestamp for each in store.read(ROOT).records
+            if (each.record.target, each.record.comparison.gpu, each.record.comparison.sources["candidate"].sha256)
+            == (target, gpu, source))
 
 
 def test_the_picture_is_what_the_records_give_and_is_a_picture() -> None:

@@ -66,6 +66,13 @@ def test_kernels_that_lie_on_each_other_share_one_label():
     assert any("and 12 more" in text for text in told)
 
 
+def test_with_a_key_the_dots_are_numbers_and_the_names_stand_beside_them():
+    told = texts(roofline_plot.roofline(roofs_of(H200, None, None, "bf16"), KERNELS, SHEET, "svg", key=True))
+
+    assert {f"{number} {each.name}" for number, each in enumerate(KERNELS, 1)} <= {" ".join(text.split()) for text in told}
+    assert not {each.name for each in KERNELS} & set(told)
+
+
 def test_without_a_roof_there_is_no_roofline():
     with pytest.raises(ValueError, match="fp4"):
         roofline_plot.roofline(roofs_of(gpu_specs.table()["t4"], None, None, "fp4"), (), SHEET, "svg")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hotkernel.plots.canvas import BEST, INK, REAL, SHEET, VERDICT, Kind, Sheet, paint
@@ -14,13 +14,14 @@ from hotkernel.schema.roofline import PlottedKernel, Roofline
 
 DECADES_LEFT, DECADES_RIGHT = 2.0, 1.3  # of the ridge, that are always shown
 APART = 0.06  # of the axes' height, and of their width: kernels closer than this share one label
+NUMBERS_APART = 0.025  # the same where labels are numbers
 NAMED, LABEL_LINE = 8, 44  # kernels that one label names, and characters of its line
 BARS = 30  # bandwidths shown, the newest
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What the axes show, in FLOP per byte and TFLOP/s, in whole decades: the ridge, both its sides and every kernel."""
+    """What the axes show, in FLOP per byte and TFLOP/s, in quarters of a decade: the ridge, both its sides and every kernel."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -31,8 +32,7 @@ class Frame:
         ridge = math.log10(peak * 1e3 / gbps)
         xs = [ridge - DECADES_LEFT, ridge + DECADES_RIGHT, *(math.log10(each.flops / each.bytes) for each in kernels)]
         ys = [math.log10(peak) + 0.2, math.log10(gbps / 1e3) + min(xs), *(math.log10(tflops(each)) for each in kernels)]
-        return cls((10.0 ** math.floor(min(xs)), 10.0 ** math.ceil(max(xs))),
-                   (10.0 ** math.floor(min(ys)), 10.0 ** math.ceil(max(ys))))
+        return cls(_around(xs), _around(ys))
 
     def height(self, value: float) -> float:
         """Where a rate lies between the frame's bottom, 0, and its top, 1."""
@@ -44,11 +44,13 @@ class Frame:
 
 
 def roofline(roofs: Roofline, kernels: Sequence[PlottedKernel], sheet: Sheet, kind: Kind, *, name: str = "roofline",
-             title: str = "") -> bytes:
-    """The plot. Raises ValueError where a roof is unknown, ImportError without matplotlib."""
+             title: str = "", key: bool = False) -> bytes:
+    """The plot; with `key` kernels are numbers there, whose names stand beside it. Raises ValueError where a roof is unknown,
+    ImportError without matplotlib."""
     if not roofs.peak_tflops or not roofs.peak_bandwidth_gbps:
         raise ValueError(f"no peak rate in {roofs.dtype} or no peak bandwidth is known for {roofs.gpu}")
     frame = Frame.around(roofs, kernels)
+    shown = [replace(each, name=str(number)) for number, each in enumerate(kernels, 1)] if key else kernels
 
     def draw(axes: Any) -> None:
         axes.set(xscale="log", yscale="log", xlim=frame.x, ylim=frame.y, xlabel="FLOP per byte", ylabel="TFLOP/s")
@@ -58,8 +60,12 @@ def roofline(roofs: Roofline, kernels: Sequence[PlottedKernel], sheet: Sheet, ki
         if title:
             axes.set_title(title, loc="left")
         _roofs(axes, roofs, frame)
-        for group in grouped(kernels, frame):
-            _dots(axes, sorted(group, key=kernels.index), frame)
+        for group in grouped(shown, frame, NUMBERS_APART if key else APART):
+            _dots(axes, sorted(group, key=shown.index), frame)
+        if key:
+            names = "\n".join(f"{number}  {each.name}" for number, each in enumerate(kernels, 1))
+            axes.annotate(names, (1, 1), (12, 0), xycoords="axes fraction", textcoords="offset points", va="top",
+                          fontsize="small")
 
     return paint(draw, sheet, kind, name=name)
 
@@ -87,17 +93,22 @@ def bandwidths(attempts: Sequence[Attempt], baseline_gbps: float | None, peak_gb
     return paint(draw, sheet, kind, name=name)
 
 
-def grouped(kernels: Sequence[PlottedKernel], frame: Frame) -> list[list[PlottedKernel]]:
+def grouped(kernels: Sequence[PlottedKernel], frame: Frame, apart: float = APART) -> list[list[PlottedKernel]]:
     """Kernels that lie so close to each other that they take one label."""
     groups: list[list[PlottedKernel]] = []
     for each in sorted(kernels, key=lambda kernel: (kernel.flops / kernel.bytes, tflops(kernel))):
         first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
-        if first and last and frame.across(each.flops / each.bytes) - frame.across(first.flops / first.bytes) < APART \
-                and abs(frame.height(tflops(each)) - frame.height(tflops(last))) < APART:
+        if first and last and frame.across(each.flops / each.bytes) - frame.across(first.flops / first.bytes) < apart \
+                and abs(frame.height(tflops(each)) - frame.height(tflops(last))) < apart:
             groups[-1].append(each)
         else:
             groups.append([each])
     return groups
+
+
+def _around(exponents: Sequence[float]) -> tuple[float, float]:
+    """The powers of ten that these lie between, and not on."""
+    return 10.0 ** (math.ceil(4 * min(exponents) - 1) / 4), 10.0 ** (math.floor(4 * max(exponents) + 1) / 4)
 
 
 def _share(value: float, between: tuple[float, float]) -> float:
@@ -131,5 +142,6 @@ def _dots(axes: Any, group: Sequence[PlottedKernel], frame: Frame) -> None:
     axes.plot(across, [tflops(each) for each in group], "o", color=INK, markersize=5)
     more = f" and {len(group) - NAMED} more" if len(group) > NAMED else ""
     label = "\n".join(textwrap.wrap(", ".join(each.name for each in group[:NAMED]) + more, LABEL_LINE))
-    axes.annotate(label, (x, y), (8 if right else -8, -3), textcoords="offset points", fontsize="small",
-                  ha="left" if right else "right", va="top", annotation_clip=True)
+    beside = right and label.replace(", ", "").isdigit()  # numbers are short: they stand at the dots' height
+    axes.annotate(label, (x, y), (8 if right else -8, 0 if beside else -3), textcoords="offset points", fontsize="small",
+                  ha="left" if right else "right", va="center" if beside else "top", annotation_clip=True)
