@@ -27,7 +27,7 @@ from hotkernel.harness.plan import LOOKS
 from hotkernel.harness.referees import wait_for_request
 from hotkernel.harness.trial import Trial
 from hotkernel.harness.zygote import Fork
-from hotkernel.judge import roofline, samples, second_opinions
+from hotkernel.judge import doubts, roofline, samples, second_opinions
 from hotkernel.judge.sequence import looks_within
 from hotkernel.judge.verdict import Step, decide, decide_over_incumbent, next_step
 from hotkernel.machine import process as machine_process
@@ -155,7 +155,7 @@ class Verify:
                 self.quiet, self.note = False, "another process used the card during the measurement"
             self.batches += taken
             self._count_empty(taken)
-            if pair.stage is Stage.CONFIRMATION:
+            if doubts.needs_chains(self.trial.plan, taken, self.trial.fills):
                 self.chains += self.trial.values.chains_of(pair)
             self._look_aside(pair)
         self.trial.end(started)

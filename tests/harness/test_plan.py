@@ -8,7 +8,6 @@ import pytest
 
 from hotkernel.harness.plan import (
     BY_REFEREES_CLOCK,
-    CHAINED_US,
     CPU_MAX_CALLS,
     FEW_CALLS,
     LINKS,
@@ -154,9 +153,9 @@ def test_a_plan_for_any_time_and_memory_can_be_built(mode):
         assert 1 <= n1 < n2 <= plan.slots
 
 
-def test_small_calls_of_a_card_that_share_nothing_have_chains_and_no_others():
-    assert plan_of(Mode.BATCHES, 2.0).links == LINKS
-    assert plan_of(Mode.BATCHES, CHAINED_US).links == ()  # what a first call is colder is little there
+def test_calls_of_a_card_that_share_nothing_have_chains_and_no_others():
+    assert plan_of(Mode.BATCHES, 2.0).links == plan_of(Mode.BATCHES, 1_000.0).links == LINKS
+    assert plan_of(Mode.BATCHES, 50_000.0).links == ()  # 12 us are nothing there
     assert plan_of(Mode.CPU, 2.0).links == ()
     assert plan_of(Mode.LATENCY, 2.0).links == ()
     assert make_plan(Mode.BATCHES, 2.0, ENTRY_BYTES, FREE_BYTES, Wanted(), is_shared=True).links == ()

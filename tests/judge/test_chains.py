@@ -1,4 +1,5 @@
-"""Claims: where the plan has chains, whose inputs are made one after the other, a gain must show in them."""
+"""Claims: where the plan has chains, whose inputs are made one after the other, a gain that a first call could hide must show in
+them."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from dataclasses import replace
 import pytest
 from handmade import evidence, quiet
 
+from hotkernel.judge.doubts import CHAINED_GAIN_US, needs_chains
 from hotkernel.judge.verdict import decide
 from hotkernel.schema.verdict import Batch, Evidence, Side, Stage, VerdictKind
 
@@ -16,15 +18,16 @@ LINKS = (2, 8)
 HANDED_US = 35.0  # from one call to the next: the fill, the flush, two events
 
 
-def chained(candidate_us: float, in_chains_us: float, *, noise_us: float = 0.5, first_us: float = 0.0, void: int = 0) -> Evidence:
+def chained(candidate_us: float, in_chains_us: float, *, noise_us: float = 0.5, first_us: float = 0.0, void: int = 0,
+            base: float = BASE) -> Evidence:
     """A candidate of so many us a call in batches and so many in chains, `first_us` colder in each first call; of its chains
     the first `void` are void."""
     rng = random.Random(4)
-    made = evidence(quiet(BASE, 3), quiet(candidate_us, 3), [(BASE, candidate_us)] * 3)
+    made = evidence(quiet(base, 3), quiet(candidate_us, 3), [(base, candidate_us)] * 3)
     chains = []
     for pair, value in ((pair, value) for pair in (3, 4, 5) for value in range(4)):
         for calls in LINKS:
-            for side, us in ((Side.CANDIDATE, in_chains_us), (Side.BASELINE, BASE)):
+            for side, us in ((Side.CANDIDATE, in_chains_us), (Side.BASELINE, base)):
                 first = first_us if side is Side.CANDIDATE else 0.0
                 span = 100.0 + calls * (HANDED_US + us) + first + rng.gauss(0, noise_us)
                 is_void = side is Side.CANDIDATE and 4 * (pair - 3) + value < void
@@ -56,3 +59,27 @@ def test_without_a_single_chain_nothing_is_shown():
     verdict = decide(replace(chained(BASE / 4, in_chains_us=BASE / 4), chains=()))
 
     assert (verdict.kind, verdict.rule) == (VerdictKind.INCONCLUSIVE, "gain_not_in_one_call")
+
+
+def test_of_a_long_call_too_a_gain_that_a_first_call_could_hide_must_be_in_chains():
+    base, less = 10 * CHAINED_GAIN_US, 9 * CHAINED_GAIN_US + 1
+
+    assert decide(chained(less, in_chains_us=base, base=base)).rule == "gain_not_in_one_call"
+    assert decide(chained(less, in_chains_us=less, base=base)).kind is VerdictKind.FASTER
+
+
+def test_a_gain_that_no_first_call_hides_needs_no_chains():
+    base = 10 * CHAINED_GAIN_US
+    made = replace(chained(base / 2, in_chains_us=base, base=base), chains=())
+
+    assert not needs_chains(made.plan, made.batches, made.fills)
+    assert decide(made).kind is VerdictKind.FASTER
+
+
+def test_chains_are_asked_for_by_a_confirmations_gain_alone():
+    made = chained(BASE / 4, in_chains_us=BASE / 4)
+    looks = [batch for batch in made.batches if batch.stage is Stage.LOOK]
+
+    assert needs_chains(made.plan, made.batches, made.fills)
+    assert not needs_chains(made.plan, looks, made.fills)
+    assert not needs_chains(replace(made.plan, links=()), made.batches, made.fills)

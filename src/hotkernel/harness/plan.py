@@ -24,7 +24,6 @@ MEMORY_SHARE = 0.25
 LONG_PAIR_US = 3_000_000.0  # a pair longer than this takes fewer values
 SHORT = 1  # calls in the shorter batch of a value
 LINKS = 2, 8  # calls of the two chains
-CHAINED_US = 100.0  # a longer call's gain, where it is one, is more than what a first call is colder
 JITTER = 0.1  # n2 is drawn this far around the plan, so that no call knows which is the last
 CUDA_TICK_US = 0.5  # CUDA's events
 CPU_TICK_US = 0.1
@@ -65,7 +64,7 @@ def make_plan(mode: Mode, baseline_us: float, entry_bytes: int, free_bytes: int,
         values -= 2
     if values < wanted.values_per_pair:
         notes.append(f"a call takes {us / 1000:.0f} ms, so a pair takes {values} values instead of {wanted.values_per_pair}")
-    links = LINKS if mode is Mode.BATCHES and not is_shared and us < CHAINED_US and n2 >= max(LINKS) else ()
+    links = LINKS if mode is Mode.BATCHES and not is_shared and n2 >= max(LINKS) else ()
     return Plan(mode=mode, n1=n1, n2=n2, is_shared=is_shared, links=links, values_per_pair=values, looks=wanted.looks,
                 confirmation_pairs=wanted.confirmation_pairs, slots=top_calls(n2),
                 tick_us=CPU_TICK_US if mode in BY_REFEREES_CLOCK else CUDA_TICK_US, notes=tuple(notes))

@@ -81,9 +81,9 @@ class Values:
         return batches
 
     def chains_of(self, pair: PairOfWorkers) -> list[Batch]:
-        """Chains of the candidate's calls and of the baseline's, on the same inputs; none where the plan has none."""
+        """Chains of the candidate's calls and of the baseline's, on the same inputs."""
         with self.phases.of("chains"):
-            return self._repeated(CHAINS if self.plan.links else 0, lambda value: [
+            return self._repeated(CHAINS, lambda value: [
                 batch for calls in self.chance.sample(self.plan.links, len(self.plan.links))
                 for batch in self._chains(pair, value, calls)])
 

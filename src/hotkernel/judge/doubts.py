@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from hotkernel.judge import samples, sequence, wording
 from hotkernel.judge.student import critical
-from hotkernel.schema.verdict import Batch, Evidence, Mode, Pair, Plan, Side, Stage, Value, Verdict
+from hotkernel.schema.verdict import Batch, Evidence, Fill, Mode, Pair, Plan, Side, Stage, Value, Verdict
 
 # A batch's first call may cost so much more than the baseline's does, for what is cold: up to 10 us was seen of honest candidates
 # on an H200, 40 us on a CPU. Where calls share inputs nothing is allowed: it is there that most is to be had by it.
 COLD_US = {Mode.BATCHES: 12.0, Mode.LATENCY: 12.0, Mode.HOST: 50.0, Mode.CPU: 50.0}
+CHAINED_GAIN_US = 4 * COLD_US[Mode.BATCHES]  # a gain so small must show in chains where the plan has some: nothing is cold there
 LARGE_GAIN = 0.2  # of the baseline's time: a gain so large is in a single call beyond its noise, or is none
 LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
 DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
@@ -42,17 +43,17 @@ def disturbance(pairs: Sequence[Pair], alpha: float) -> str | None:
 
 
 def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
-    """Whether less than half of a gain is there in a batch of one call, or in chains where the plan has them: something is worked
-    out once for all calls of a batch, or all of them at once.
+    """Whether less than half of a gain is there in a batch of one call, or in chains where it needs them: something is worked out
+    once for all calls of a batch, or all of them at once.
 
     One call is noisy, so the shortage of a small gain must be beyond noise: the baseline's, taken for both sides', since a side
     can make its own as large as it likes. A large one must be there, however noisy the machine is.
     """
-    if evidence.plan.links:
+    if evidence.chains or needs_chains(evidence.plan, evidence.batches, evidence.fills):
         return _lacks_in_chains(evidence, alpha)
     values = samples.values_of(evidence.plan, evidence.batches, evidence.fills) if evidence.plan.n1 == 1 else ()
     lacking, noise, gains = [], [], []
-    cold_us = 0.0 if evidence.plan.is_shared else COLD_US[evidence.plan.mode]
+    cold_us = 0.0 if evidence.plan.is_shared or evidence.plan.links else COLD_US[evidence.plan.mode]
     for baseline, candidate in _confirming(values):
         if candidate.short_us is not None and baseline.short_us is not None:
             gain_us = baseline.us - candidate.us
@@ -60,6 +61,12 @@ def is_of_one_call(evidence: Evidence, alpha: float) -> bool:
             lacking.append(gain_us - (baseline.short_us - candidate.short_us) - max(LONG_SHARE * gain_us, cold_us))
             noise.append(LONG_SHARE * baseline.us - baseline.short_us)
     return _is_lacking(lacking, noise, gains, alpha)
+
+
+def needs_chains(plan: Plan, batches: Sequence[Batch], fills: Sequence[Fill]) -> bool:
+    """Whether a gain in a confirmation is so small that a single call, which is cold, hides it, and the plan has chains."""
+    gains = [baseline.us - candidate.us for baseline, candidate in _confirming(samples.values_of(plan, batches, fills))]
+    return bool(plan.links and gains) and samples.trimmed_mean(gains) <= CHAINED_GAIN_US
 
 
 def _lacks_in_chains(evidence: Evidence, alpha: float) -> bool:

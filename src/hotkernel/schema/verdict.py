@@ -111,7 +111,7 @@ class Plan:
     slots: int | None = None
     tick_us: float = 0.0  # the clock's resolution
     is_shared: bool = False  # the calls of a batch share inputs that count: each batch has them drawn anew
-    links: tuple[int, ...] = ()  # calls of the shorter and the longer chain; empty where a gain need not show in chains
+    links: tuple[int, ...] = ()  # calls of the shorter and the longer chain; empty where there are none
     notes: tuple[str, ...] = ()  # every fall-back, with its reason
 
     def __post_init__(self) -> None:
