@@ -21,7 +21,7 @@ def final(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def page(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...], root: str = "") -> Iterator[str]:
-    """The tables with a head, and each target's attempts in the order they were tried; results/ lies below `root`."""
+    """The tables with a head, each target's attempts in the order they were tried, and the profiles; results/ is below `root`."""
     yield "# What the speedrun reached, and what it cost"
     yield ""
     yield "By benchmarks/speedrun.py: times, speedups and shares are the records' own; seconds are of wall time beside the card."
@@ -33,6 +33,9 @@ def page(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...], root: str
                     "|---|---|---|---|---|---|---|")
         for each in row["attempts"]:
             yield markdown.row((f"`{each['attempt']}`", *_tried(each, logged.get(each["id"]), root)))
+        best = final(row)
+        if best and (recorded := logged.get(best["id"])) and recorded.why:
+            yield from ("", f"`{best['attempt']}` beside the baseline under ncu: {markdown.plain(recorded.why.why, 600)}.")
 
 
 def _tried(each: dict[str, Any], recorded: Logged | None, root: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Runs or compiles every attempt of one target where no card is, and prints a JSON line for each; judges no speed.
 
-    python attempts.py interpret TARGET     each on small inputs under Triton's interpreter, by the contract's own check
+    python attempts.py interpret TARGET     each on small inputs, by the contract's own check: Triton by its interpreter, CUDA C
+                                            by g++ and threads
     python attempts.py compile TARGET       each at its real shapes to code for sm_90: resources, as the assembler counts them
 """
 
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import cuda_on_cpu
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {
@@ -37,8 +40,11 @@ def main() -> None:
 
 def interpreted(name: str) -> Iterator[dict[str, Any]]:
     """Whether each attempt is right on small inputs, of every kind that the baseline is right on."""
+    import torch
+
     from hotkernel_contract.line import check_once
 
+    torch.cuda._compile_kernel = cuda_on_cpu.on_cpu
     round_to_nearest()
     target = small(name)
     drawn = [(kind, inputs) for kind, inputs in sets(target) if check_once(target, target.function, inputs)[0]]
@@ -138,39 +144,50 @@ def compiled(name: str) -> Iterator[dict[str, Any]]:
             return 0
 
     driver.set_active(NoCard())
-    kernels: list[Any] = []
-    run = JITFunction.run
-    JITFunction.run = lambda self, *args, grid, warmup, **options: kernels.append(
-        run(self, *args, grid=grid, warmup=True, **options))
+    kernels: list[dict[str, Any]] = []
+    run, bins = JITFunction.run, Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+
+    def of_triton(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        made = run(self, *args, grid=grid, warmup=True, **options)
+        kernels.append({"name": made.metadata.name, "shared": made.metadata.shared, "warps": made.metadata.num_warps}
+                       | resources(made.asm["cubin"], bins))
+
+    def of_cuda(source: str, name: str) -> Callable[..., None]:
+        def launched(grid: tuple[int, ...], block: tuple[int, ...], args: list[Any]) -> None:
+            made = resources(cuda_on_cpu.cubin(source), bins, name)
+            kernels.append({"name": name, "shared": made["static"], "warps": block[0] // 32, **made})
+
+        return launched
+
+    JITFunction.run, torch.cuda._compile_kernel = of_triton, of_cuda
     target = target_of(name)
     inputs = target.call_inputs({n: torch.empty(raw.shape, dtype=raw.dtype, device="meta") for n, raw in target.raws.items()})
     for path, function in attempts(name):
+        if "_compile_kernel" in path.read_text("utf-8") and not cuda_on_cpu.can_compile():
+            continue
         kernels.clear()
         answer: dict[str, Any] = {"attempt": path.stem, "ok": True, "why": ""}
         try:
             target.run(inputs, function)
         except Exception as error:  # noqa: BLE001 - what the compiler says is the answer
             answer.update(ok=False, why=f"{type(error).__name__}: {error}"[-600:])
-        answer["kernels"] = [resources(each, triton) for each in kernels]
-        yield answer
+        yield answer | {"kernels": list(kernels)}
 
 
-def resources(kernel: Any, triton: Any) -> dict[str, Any]:
-    """Registers, spilled bytes and shared memory of one compiled kernel."""
+def resources(cubin: bytes, bins: Path, function: str = "") -> dict[str, Any]:
+    """Registers, spilled bytes and shared memory of a compiled kernel: of its file's only one, or of the one of that name."""
     import re
     import subprocess
     import tempfile
 
-    found: dict[str, Any] = {"name": kernel.metadata.name, "shared": kernel.metadata.shared, "warps": kernel.metadata.num_warps}
+    found: dict[str, Any] = {}
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(kernel.asm["cubin"])
+        file.write(cubin)
         file.flush()
-        program = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-        said = subprocess.run([program, "--dump-resource-usage", file.name], capture_output=True, text=True, timeout=60,
-                              check=False).stdout
-        listing = subprocess.run([program.with_name("nvdisasm"), "-c", file.name], capture_output=True, text=True, timeout=60,
-                                 check=False).stdout
-    for word, label in (("REG", "registers"), ("STACK", "stack"), ("LOCAL", "local")):
+        said, listing = (subprocess.run([*command, file.name], capture_output=True, text=True, timeout=60, check=False).stdout
+                         for command in ((bins / "cuobjdump", "--dump-resource-usage"), (bins / "nvdisasm", "-c")))
+    said = said.partition(f"Function {function}")[2]
+    for word, label in (("REG", "registers"), ("STACK", "stack"), ("LOCAL", "local"), ("SHARED", "static")):
         number = re.search(rf"{word}:(\d+)", said)
         found[label] = int(number[1]) if number else None
     found["widest"] = "128" if re.search(r"LDG\.E[.\w]*\.128|LDGSTS[.\w]*\.128|UTMALDG", listing) else "narrower"
