@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import re
 import textwrap
 from html import escape
@@ -152,7 +153,7 @@ def _row(each: Logged) -> str:
     assert found.baseline
     assert found.candidate
     assert found.interval_99
-    shape = " · ".join("×".join(map(str, sides)) for sides in list(found.shapes.values())[:1])
+    shape = "×".join(map(str, max(found.shapes.values(), key=math.prod)))  # of the largest input
     low, high = found.interval_99
     digits = 2 if found.speedup and found.speedup >= 2 else 3
     speedup = f"{found.speedup:.{digits}f}×"
