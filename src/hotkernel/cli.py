@@ -150,10 +150,10 @@ def _stoppable() -> Iterator[SupervisedJob]:
 def _complain(error: ToolError, status: int) -> int:
     from hotkernel.render import clean
 
-    print(f"error: {clean(error.message, 2000)}", file=sys.stderr)
-    print(f"  fix: {clean(error.fix, 2000)}", file=sys.stderr)
     if error.detail:
         print(clean(error.detail, 4000, lines=True), file=sys.stderr)
+    print(f"error: {clean(error.message, 2000)}", file=sys.stderr)
+    print(f"  fix: {clean(error.fix, 2000)}", file=sys.stderr)
     return status
 
 

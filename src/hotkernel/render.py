@@ -26,6 +26,8 @@ FEW_ROWS = 5  # so many rows too wide for a table are told as lines
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
                      "\U000e0000-\U000e007f]")
+# What a record needs and a person at a terminal does not.
+_EVIDENCE = ("sources", "pins", "cmds", "versions", "seconds", "order", "shapes", "roofline_inputs", "protocol", "timestamp")
 _UNTOLD = ("schema_version", "schema", "truncated", "samples_ms", "null_because")  # --json has them
 # Columns that say again what another of the same table says: the longer name, and the names of older versions.
 _SAID_BY = {"name": "short_name", "total_ns": "device_time_us", "time_pct": "pct", "duration_us": "avg_us"}
@@ -40,7 +42,8 @@ _PROSE = ("text", "reason", "fix", "message", "note", "advice", "detail")
 _FOLDED = (*_PROSE, "before", "after", "log")
 # What a reader looks for first, where a result has it.
 _FIRST = ("status", "job", "overall", "verdict", "reason", "rule", "speedup", "keep", "advice", "id", "bound", "attainable_ms",
-          "attainable_ms_measured", "mean_ms", "std_ms", "min_ms", "path", "report", "log", "message")
+          "attainable_ms_measured", "baseline.mean_ms", "candidate.mean_ms", "mean_ms", "std_ms", "min_ms", "path", "report",
+          "log", "message")
 
 
 def clean(text: str, limit: int = NAME_LIMIT, *, lines: bool = False) -> str:
@@ -67,21 +70,34 @@ def clean_all(value: Any) -> Any:
 
 def summary(plain: Mapping[str, Any]) -> str:
     """At most ten lines of what matters most; every word of it stands in the result too."""
-    names = [*(name for name in _FIRST if name in plain), *(name for name in plain if name not in _FIRST + _UNTOLD)]
-    lines = [f"{name}: {_scalar(plain[name])}" for name in names if _is_told(plain[name])]
-    rows = [f"{name}[{number}]: {_row(row)}" for name in names if _is_rows(plain[name])
-            for number, row in enumerate(plain[name])]
+    means = {f"{side}.mean_ms": plain[side].get("mean_ms") for side in ("baseline", "candidate")
+             if isinstance(plain.get(side), Mapping)}
+    told = {**plain, **means}
+    names = [*(name for name in _FIRST if name in told), *(name for name in told if name not in _FIRST + _UNTOLD)]
+    lines = [f"{name}: {_scalar(told[name])}" for name in names if _is_told(told[name])]
+    rows = [f"{name}[{number}]: {_row(row)}" for name in names if _is_rows(told[name]) for number, row in enumerate(told[name])]
     return "\n".join([*lines[: SUMMARY_LINES - min(len(rows), ROWS_TOLD)], *rows][:SUMMARY_LINES])
 
 
 def show(plain: Mapping[str, Any]) -> None:
-    """Print a result for a person: single values, then tables, then listings."""
+    """Print a result for a person: single values, then tables, then listings. Of a comparison what is there as evidence alone is
+    named, and not told.
+    """
     from rich.console import Console
 
     # a pipe has no width: tables are not folded for a reader that is a program
     width = shutil.get_terminal_size((120, 40)).columns if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    _show_mapping(console, plain, "")
+    evidence = [name for name in _EVIDENCE if plain.get(name)] if "confinement" in plain else []
+    told = {name: _less_samples(value) if evidence and isinstance(value, Mapping) else value
+            for name, value in plain.items() if name not in evidence}
+    _show_mapping(console, told, "")
+    if evidence:
+        console.print(f"with --json also: {', '.join(evidence)}, samples", style="dim")
+
+
+def _less_samples(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key != "samples"}
 
 
 def _said(console: Console, prefix: str, name: str, value: str) -> None:

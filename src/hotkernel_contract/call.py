@@ -179,7 +179,13 @@ def _with_gradients(function: Callable[..., Any], a: Arguments, names: Sequence[
             raise NotTensors("%d of the tensors that it returns have gradients, of the baseline's %d"
                              % (len(outputs), len(a.cotangents)))
         found = torch.autograd.grad(outputs, a.wanted, a.cotangents, allow_unused=True)
-    return _Gradients(_detached(forward), {"grad " + name: g for name, g in zip(names, found) if g is not None})
+    return _Gradients(_detached(forward), {"grad " + name: _laid_out_as(g, x)
+                                            for name, g, x in zip(names, found, a.wanted) if g is not None})
+
+
+def _laid_out_as(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """A gradient as `x.grad` would have it: one of another layout, which autograd chooses and no author, is copied."""
+    return gradient if gradient.stride() == x.stride() else torch.empty_like(x).copy_(gradient)
 
 
 def _detached(nest: Any) -> Any:

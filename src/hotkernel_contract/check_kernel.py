@@ -39,10 +39,10 @@ def row_errors(output, expected, row_rms, found, columns, rtol, row_share, atol,
 
 
 def fits(output: torch.Tensor, expected: Expected) -> bool:
-    """Whether this kernel serves: a contiguous output on the card, of floats of two bytes or more, whose answer is finite."""
+    """Whether this kernel serves: rows of floats of two bytes or more, contiguous and on the card, whose answer is finite."""
     rows, columns = expected.value.shape
-    return (output.is_cuda and output.dtype.is_floating_point and output.element_size() > 1 and output.numel() > 0
-            and output.is_contiguous() and expected.is_finite
+    return (output.is_cuda and output.dim() > 1 and output.dtype.is_floating_point and output.element_size() > 1
+            and output.numel() > 0 and output.is_contiguous() and expected.is_finite
             and expected.value.is_contiguous() and not (rows < FEW_ROWS and columns > MAX_COLUMNS_OF_FEW_ROWS))
 
 

@@ -11,6 +11,7 @@ import json
 import re
 import struct
 import sys
+from importlib import machinery
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
@@ -59,7 +60,9 @@ def load_function(spec: str, beside: str = "") -> Callable[..., Any]:
 
 
 def load_file(path: Path, name: str = "") -> Any:
-    """The module that a file is, under a name that is not `__main__`; its folder comes first on sys.path."""
+    """The module that a file is, under a name that is not `__main__`. Its folder comes last on sys.path: what lies there stands
+    in for no installed module. It and what is imported from there are compiled from their sources, whatever lies in __pycache__.
+    """
     path = path.resolve()
     if not path.is_file():
         raise TargetError("no such file: %s" % path)
@@ -68,8 +71,12 @@ def load_file(path: Path, name: str = "") -> Any:
     if name in sys.modules:
         return sys.modules[name]
     if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(name, path)
+        if _finder not in sys.path_hooks:
+            sys.path_hooks.insert(0, _finder)
+        sys.path.append(str(path.parent))
+        _own_folders.append(path.parent)
+        sys.path_importer_cache.pop(str(path.parent), None)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_FromSource(name, str(path)))
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules[name] = module
     try:
@@ -78,6 +85,35 @@ def load_file(path: Path, name: str = "") -> Any:
         del sys.modules[name]
         raise
     return module
+
+
+class _FromSource(machinery.SourceFileLoader):
+    """Compiles what is written: a compiled file beside it may be of something else, and say that it need not be compared."""
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Finder(machinery.FileFinder):
+    """Of a folder of the user's own: what torch itself would import, were it installed, is not looked for there."""
+
+    def find_spec(self, fullname: str, target: Any = None) -> Any:
+        return None if fullname in _TORCHS else super().find_spec(fullname, target)
+
+
+_TORCHS = ("triton", "numpy", "sympy", "scipy", "pandas", "optree", "dill", "torchvision", "torchaudio", "torch_tensorrt",
+           "intel_extension_for_pytorch", "habana_frameworks", "tensorboard", "yaml", "networkx", "jinja2", "fsspec")
+_own_folders: List[Path] = []
+
+
+def _finder(folder: str) -> machinery.FileFinder:
+    """Of the folders that files were loaded from, and those within."""
+    path = Path(folder).resolve()
+    if not any(own == path or own in path.parents for own in _own_folders):
+        raise ImportError(folder)
+    return _Finder(folder, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
+                   (_FromSource, machinery.SOURCE_SUFFIXES))
 
 
 def parameters_of(function: Callable[..., Any]) -> Optional[List[str]]:

@@ -434,3 +434,32 @@ def test_a_tally_remembers_a_wrong_output_among_many_right_ones():
 def test_a_side_with_no_output_yet_has_no_error():
     assert Tally().rms_ulps is None
     assert error_fault(Tally(), Tally(), tolerance(torch.float32)) is None
+
+
+def test_the_small_numbers_of_a_vector_are_not_hidden_by_the_large_ones():
+    answer = torch.randn(2048, generator=seeded(), dtype=torch.float32).abs() + 5.0
+    answer[::9] *= 256  # as of rows that the mixture scales
+    baseline = answer.to(torch.bfloat16)
+    coarse = torch.where(answer < 20, torch.full_like(answer, 5.8), answer).to(torch.bfloat16)  # within 2 % of the vector's RMS
+
+    assert found(coarse, answer)["bad"] == 0
+    assert fault_of(coarse, baseline, answer) == "less_precise"
+    assert fault_of(baseline.clone(), baseline, answer) is None
+
+
+def test_a_few_numbers_of_a_vector_that_cancelled_are_no_loss_of_precision():
+    answer = torch.randn(4096, generator=seeded(), dtype=torch.float64)
+    output = answer.to(torch.float32)
+    output[:40] += 1e-5  # of terms a hundred times as large as what is left
+
+    assert fault_of(output, answer.to(torch.float32), answer) is None
+
+
+def test_the_numbers_of_a_very_long_vector_are_compared_by_a_sample():
+    answer = torch.randn(1 << 18, generator=seeded(), dtype=torch.float32)
+
+    assert found(answer.to(torch.bfloat16), answer)["rows"] == (1 << 16) - (1 << 16) // 32
+
+
+def test_the_layout_of_an_output_without_elements_means_nothing():
+    assert shape_fault((4, 0), "torch.float32", (1, 1), ((4, 0), "torch.float32", (512, 1))) is None

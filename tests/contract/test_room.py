@@ -56,7 +56,8 @@ def turned(x, cos, sin):
 def test_a_difference_of_rounded_products_has_room_and_its_own_tolerance_stays():
     shapes = {"x": "64x256x128", "cos": "256x128", "sin": "256x128"}
     (found,) = refuse_weak(Target(name="t", function=turned, inputs=shapes, dtype="bf16", device="cpu"), "cpu")
-    (own,) = refuse_weak(Target(name="t", function=turned, inputs=shapes, dtype="bf16", device="cpu", rtol=0.05), "cpu")
+    few = {"x": "2x64x128", "cos": "64x128", "sin": "64x128"}  # without room one number in some hundred million is beyond
+    (own,) = refuse_weak(Target(name="t", function=turned, inputs=few, dtype="bf16", device="cpu", rtol=0.05), "cpu")
 
     assert 0.02 < found.rtol <= 0.02 * WIDEST
     assert own.rtol == 0.05

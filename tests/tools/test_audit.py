@@ -177,8 +177,9 @@ def test_a_target_without_records_is_said(kept):
         audit(session(kept), target="gelu")
 
 
-def test_no_records_at_all_are_in_order(tmp_path):
-    assert audit(session(tmp_path)).ok
+def test_where_nothing_is_recorded_nothing_is_in_order(tmp_path):
+    with pytest.raises(ToolError, match="nothing is recorded under"):
+        audit(session(tmp_path))
 
 
 def test_a_run_that_is_not_recorded_is_said(kept):

@@ -38,6 +38,7 @@ class Stamped:
     at_s: float
     void: str | None = None
     fill_us: float | None = None
+    ahead_us: float | None = None  # what the call ahead of it took
 
 
 @dataclass

@@ -68,7 +68,7 @@ class HostBatches:
         if self.cores:  # threads that waited for each other, on cores that were theirs all the time, shared with nobody
             waited_us = min(waited_us, max(0.0, self.cores * wall_us - used_us))
         void = SHARED if waited_us > SHARED_US + SHARED_PART * span_us else None if stood and still else RESTLESS
-        return Stamped(span_us, None, time.monotonic() - self.began, void)
+        return Stamped(span_us, None, time.monotonic() - self.began, void, ahead_us=worker.ahead_us)
 
     def _read(self, worker: WorkerLink, addresses: list[int], picks: list[int], order: list[int]) -> dict[str, Any]:
         """Have the outputs copied out; a side may have pages that come when somebody serves them, and it stands still."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import secrets
 import select
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hotkernel.errors import ToolError
 from hotkernel.harness.zygote import Fork
@@ -57,6 +58,7 @@ class OracleLink:
     def __init__(self, fork: Fork, environment: dict[str, str], log: Path, timeout_s: float) -> None:
         self.fork, self.log = fork, log
         self.pid, self.channel = fork.child("oracle", environment, {}, log)
+        self.words = open(log, "rb")  # noqa: SIM115 - as long as this link
         self.channel.settimeout(timeout_s)
         self.files: list[int] = []
 
@@ -79,14 +81,14 @@ class OracleLink:
             raise ToolError(f"the verify ran out of its timeout while the oracle did {op!r}",
                             fix="give a larger timeout, or make the baseline or its reference quicker") from None
         except (EOFError, OSError):
-            said = tail_of(self.log)
+            said = tail_of(self.words)
             raise ToolError(f"the oracle ended in {op!r}",
                             fix="a reference that crashes or needs more memory than there is does this; the detail may say",
                             detail=said) from None
         if "refused" in answer:
             raise ToolError(answer["refused"], fix=Target.FIX)
         if "error" in answer:
-            said = tail_of(self.log)
+            said = tail_of(self.words)
             raise ToolError(f"the target's baseline or reference failed: {answer['error']}", fix=Target.FIX, detail=said)
         return dict(answer)
 
@@ -107,10 +109,12 @@ class WorkerLink:
         self.fork, self.side, self.log = fork, side, log
         self.name = log.parent.name  # of this process, among all of a verify
         self.pid, self.channel = fork.child("worker", environment, spec, log)
+        self.words = open(log, "rb")  # noqa: SIM115 - as long as this link; its code is loaded later
         self.until = math.inf  # of time.monotonic: no wait for it is longer
         self.segments: dict[int, tuple[int, str]] = {}
         self.standing: list[int] | None = None  # its processes while it stands still
         self.over_us = 0.0  # of cores, beyond what those that it was given can give, in all its batches on the CPU
+        self.ahead_us: float | None = None  # what the last call for nothing took, on one core
         self.stopped_us = 0.0  # what they had had of the cores when they stopped
         self.setup_s: float | None = None  # what its own `setup` took, where it has one
 
@@ -131,8 +135,9 @@ class WorkerLink:
     def limber(self, slot: int, outputs: int, call_us: float, deadline: float) -> bool:
         """One short call on what lies in a slot, for nothing: what cools down while it stands is warm then. Whether it stands."""
         if call_us > LIMBER_UP_US:
+            self.ahead_us = None
             return True
-        number = nonce()
+        number, started, used_us = nonce(), time.perf_counter(), self.stopped_us
         self.go_on()
         self.send(protocol.pack_numbers(protocol.RUN, [slot], number))
         for _ in range(protocol.frames_of(outputs)):
@@ -140,7 +145,9 @@ class WorkerLink:
         self.receive_outputs(outputs, number, deadline)
         self.send(protocol.pack(protocol.RELEASE, 0, number))
         tree.wait_until_idle(self.pid)  # it lets go of the outputs, which is not the next interval's
-        return self.stand_still()
+        stands = self.stand_still()
+        self.ahead_us = min(1e6 * (time.perf_counter() - started), max(0.0, self.stopped_us - used_us))  # stalls are nobody's
+        return stands
 
     def late_us(self, mine: list[int], by_then_us: float, wall_us: float) -> float:
         """How long a side may have worked on behind its last word: `wall_us` until it stood, or less where its time on cores,
@@ -248,11 +255,11 @@ class WorkerLink:
 
     def check_log(self) -> None:
         """Raise SideFault when the process floods its log."""
-        if self.log.stat().st_size > LOG_LIMIT_BYTES:
+        if os.fstat(self.words.fileno()).st_size > LOG_LIMIT_BYTES:
             raise self.fault("log_flood", f"it printed more than {LOG_LIMIT_BYTES >> 20} MiB")
 
     def last_words(self) -> str:
-        lines = tail_of(self.log).strip().splitlines()
+        lines = tail_of(self.words).strip().splitlines()
         return f"; its last line was {clean(lines[-1])!r}" if lines else ""
 
 
@@ -266,8 +273,8 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:SAID_LIMIT].strip()
 
 
-def tail_of(log: Path) -> str:
-    """The end of a log, which may be as long as its writer makes it: a file of holes has terabytes."""
-    with open(log, "rb") as file:
-        file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-        return file.read(TAIL_BYTES).replace(b"\0", b"").decode("utf-8", "replace")
+def tail_of(words: BinaryIO) -> str:
+    """The end of a log, which may be as long as its writer makes it: a file of holes has terabytes. It was opened before any line
+    of the writer's was loaded: what bears its name by now may be another file, or a pipe, or nothing."""
+    start = max(0, os.fstat(words.fileno()).st_size - TAIL_BYTES)
+    return os.pread(words.fileno(), TAIL_BYTES, start).replace(b"\0", b"").decode("utf-8", "replace")

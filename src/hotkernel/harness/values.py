@@ -155,7 +155,7 @@ class Values:
                 with self.phases.of("driver"):
                     clock, mask = self.moment()
                 batches.append(Batch(side, pair.stage, pair.number, value, len(picks), stamped.span_us, stamped.at_s,
-                                     stamped.check_us, clock, mask, stamped.fill_us, stamped.void))
+                                     stamped.check_us, clock, mask, stamped.fill_us, stamped.void, stamped.ahead_us))
         if side is Side.CANDIDATE:
             self.unanswered.append(turn)
         return batches

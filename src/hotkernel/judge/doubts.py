@@ -17,6 +17,7 @@ COLD_US = {Mode.BATCHES: 12.0, Mode.LATENCY: 12.0, Mode.HOST: 50.0, Mode.CPU: 50
 CHAINED_GAIN_US = 4 * COLD_US[Mode.BATCHES]  # a gain so small must show in chains where the plan has some: nothing is cold there
 LARGE_GAIN = 0.2  # of the baseline's time: a gain so large is in a single call beyond its noise, or is none
 LONG_SHARE = 0.5  # of a gain must show in the long batches alone: else the short ones were slowed down
+AHEAD_US = 300.0  # so much longer than the baseline's may the call ahead of a batch take, for what is cold, or half of the gain
 DISTURBED = math.log(1.02)  # more than that slower beside the candidate than alone, and the baseline was disturbed
 COPY_MARGIN = 1.5  # a copy in a side's process may take so much longer than in the oracle's
 CHOSEN_ALPHA = 0.001  # by chance as likely: so many more void batches on the candidate's side than on the baseline's
@@ -101,6 +102,21 @@ def _confirming(values: Sequence[Value]) -> list[tuple[Value, Value]]:
     sides = {(v.side, v.pair, v.value): v for v in values if v.stage is Stage.CONFIRMATION}
     return [(sides[Side.BASELINE, pair, number], value) for (side, pair, number), value in sides.items()
             if side is Side.CANDIDATE and (Side.BASELINE, pair, number) in sides]
+
+
+def is_done_ahead(evidence: Evidence) -> bool:
+    """Whether the calls ahead of batches, which are in no span, take longer than the baseline's by half of what is gained."""
+    batches = [batch for batch in evidence.batches
+               if batch.stage is Stage.CONFIRMATION and not batch.void and batch.ahead_us is not None]
+    ahead = {side: [batch.ahead_us or 0.0 for batch in batches if batch.side is side]
+             for side in (Side.BASELINE, Side.CANDIDATE)}
+    values = samples.values_of(evidence.plan, evidence.batches, evidence.fills)
+    gains = [baseline.us - candidate.us for baseline, candidate in _confirming(values)]
+    if not all(ahead.values()) or not gains:
+        return False
+    gained_us = samples.trimmed_mean(gains) * statistics.fmean(batch.calls for batch in batches)
+    more_us = statistics.fmean(ahead[Side.CANDIDATE]) - statistics.fmean(ahead[Side.BASELINE])
+    return more_us > max(AHEAD_US, LONG_SHARE * gained_us)
 
 
 def is_within_copies(evidence: Evidence, verdict: Verdict) -> bool:

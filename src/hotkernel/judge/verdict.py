@@ -146,6 +146,9 @@ def _doubted(evidence: Evidence, gain: Verdict) -> Verdict | None:
     if doubts.is_of_one_call(evidence, CONFIRMATION_ALPHA):
         return but("a batch of one call shows less than half of it: something is worked out once for all calls of a batch, or "
                    "all of them are worked out at once", rule="gain_not_in_one_call")
+    if doubts.is_done_ahead(evidence):
+        return but("the calls ahead of batches, which are not timed, take longer than the baseline's by half of what is gained",
+                   rule="done_ahead")
     if doubts.is_within_copies(evidence, gain):
         return but(f"it is no more than copying the outputs takes ({evidence.copy_us:.3g} us a call), which a side can save by "
                    "writing where they are copied to", rule="gain_within_copies")
@@ -255,7 +258,10 @@ def _inconclusive(
 def _nothing_seen(pairs: Sequence[Pair], looked: int, following: int) -> Verdict:
     """The verdict after the last look, or before the next one where this verify could not reach it."""
     found = sequence.estimate(pairs)
-    said = f"no difference shown: {wording.difference(found)} after {wording.count(len(pairs), 'pair')}"
+    low, high = found.interval or (0.0, math.inf)
+    is_open = abs(found.mean) >= sequence.MIN_GAIN and not low <= 1 <= high  # by 99 %, and a look asks for more
+    shown = "not certain enough, and asking again goes on" if is_open else "no difference shown"
+    said = f"{shown}: {wording.difference(found)} after {wording.count(len(pairs), 'pair')}"
     if not looked:
         return _inconclusive(f"{said}; the next look comes at {following} pairs", pairs)
     alpha = sequence.alpha_at(looked)

@@ -15,6 +15,7 @@ from hotkernel.schema.comparison import SCHEMA, Comparison
 from hotkernel.schema.plain import from_plain, to_plain
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NEW_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9]{8}")
 LISTED = 5  # of the newest ids, in the answer to an unknown one
 _LETTERS = string.ascii_lowercase + string.digits
 
@@ -56,6 +57,11 @@ def load(state: Path, comparison_id: str) -> Comparison:
     if comparison.id != comparison_id:
         raise ToolError(f"{path} says that it is {comparison.id[:64]}", fix="verify again; somebody renamed the file")
     return comparison
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` has the form of the ids that verify gives."""
+    return _NEW_ID.fullmatch(text) is not None
 
 
 def newest(state: Path, limit: int = LISTED) -> tuple[str, ...]:

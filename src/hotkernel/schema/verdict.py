@@ -57,6 +57,7 @@ class Batch:
     throttle_mask: int | None = None  # NVML's clocks-event reasons
     fill_us: float | None = None  # of the span, what the fill took; compared with the fill alone, it is the canary
     void: str | None = None  # why this batch counts for nothing, if so
+    ahead_us: float | None = None  # what the call ahead of it took, which is in no span; null where there is none
 
     def __post_init__(self) -> None:
         if self.calls < 1:

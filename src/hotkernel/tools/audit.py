@@ -41,7 +41,7 @@ def audit(
     base = session.folder(cwd)
     shelf = store.read(base)
     mine = [each for each in shelf.records if target in ("", each.record.target)]
-    if not mine and (target or run):
+    if not mine and not shelf.skipped:
         raise ToolError(f"nothing is recorded{' of ' + target if target else ''} under {base / store.RESULTS}",
                         fix="check target and cwd; history lists what is there")
     audited = [_audited(session, base, each) for each in mine]

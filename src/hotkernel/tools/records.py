@@ -43,6 +43,9 @@ def record(
 ) -> RecordResult:
     """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert."""
     store.check_target(target)
+    if comparisons.is_id(target) and not comparisons.is_id(str(verify_result)):
+        raise ToolError(f"{target} is the id of a comparison, and no target's name",
+                        fix="the target's name comes first, then the id")
     base, state = session.folder(cwd), state_dir(session.environment)
     given, difference = _given(verify_result), _difference(why)
     comparison = _comparison(base, state, _id_of(given))
@@ -60,6 +63,8 @@ def record(
             later_reasons.write(base, logged, difference, now)
         board, shelf = _redraw(base, logged)
     warnings = _warnings(given, comparison, target, logged, existed)
+    if existed and note and markdown.plain(note, entries.NOTE_LIMIT) != logged.record.note:
+        warnings = (*warnings, "this row was recorded before and keeps its note")
     if is_added:
         warnings = (*warnings, "this row was recorded before: `why` stands beside it, with today's date")
     elif difference not in (None, logged.why):

@@ -103,6 +103,8 @@ def _fix(refused: str, finished: Finished) -> str:
     if "No module named" in refused:
         return (f"install it for {finished.argv[0]}, or set HOTKERNEL_PYTHON to the Python that has it; a file of your own is "
                 f"named by its path, like ./mykernels.py:fused. Nothing was written")
+    if "missing a required argument" in refused:
+        return "describe each argument behind the first with extra: in a terminal --extra w:1024; nothing was written"
     return FIX
 
 
