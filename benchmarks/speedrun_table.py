@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from hotkernel.records import figures, markdown
@@ -10,6 +11,8 @@ from hotkernel.schema.comparison import Comparison
 from hotkernel.schema.record import Logged
 from hotkernel.schema.roofline import Bound
 
+ROOT = Path(__file__).resolve().parents[1]
+REACHED_PCT = 95.0  # of the ceiling: what other attempts there are is left out
 COSTS = ("profile", "confirm", "original", "compiled")  # beside the attempts
 
 
@@ -24,7 +27,10 @@ def page(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...], root: str
     """The tables with a head, each target's attempts in the order they were tried, and the profiles; results/ is below `root`."""
     yield "# What the speedrun reached, and what it cost"
     yield ""
-    yield "By benchmarks/speedrun.py: times, speedups and shares are the records' own; seconds are of wall time beside the card."
+    yield ("By benchmarks/speedrun.py: times, speedups and shares are the records' own; seconds are of wall time. "
+           "A dash is what was not run. The ceiling is what this card's calibration reached at the target's bytes and mix "
+           "of reads and writes, or with its matrix products (compute); torch's own kernels reached it, so that a better one "
+           "may lie a little above.")
     yield ""
     yield from table(rows, records)
     logged = {each.record.comparison.id: each for each in records}
@@ -33,9 +39,20 @@ def page(rows: dict[str, dict[str, Any]], records: tuple[Logged, ...], root: str
                     "|---|---|---|---|---|---|---|")
         for each in row["attempts"]:
             yield markdown.row((f"`{each['attempt']}`", *_tried(each, logged.get(each["id"]), root)))
+        left = sorted(untried(name, row))
+        if left:
+            why = "the ceiling was reached" if any((each["ceiling_share_pct"] or 0) >= REACHED_PCT for each in row["attempts"]) \
+                else "not run yet"
+            yield from ("", f"Not tried ({why}): {', '.join(f'`{each}`' for each in left)}.")
         best = final(row)
         if best and (recorded := logged.get(best["id"])) and recorded.why:
             yield from ("", f"`{best['attempt']}` beside the baseline under ncu: {markdown.plain(recorded.why.why, 600)}.")
+
+
+def untried(name: str, row: dict[str, Any]) -> set[str]:
+    """The attempts that lie in speedrun/ and have no verdict yet, but for the deliberately wrong one."""
+    there = {file.stem for file in (ROOT / "speedrun" / name / "attempts").glob("*.py") if not file.stem.startswith("99")}
+    return there - {each["attempt"] for each in row["attempts"] if each["verdict"]}
 
 
 def _tried(each: dict[str, Any], recorded: Logged | None, root: str) -> Iterator[str]:
@@ -103,7 +120,7 @@ def cells(row: dict[str, Any], logged: dict[str, Logged]) -> Iterator[str]:
     wrong = [each for each in tried if each["verdict"] in ("incorrect", "invalid")]
     won = [each for each in tried if each["kept"]]
     yield f"{len(tried)}: {len(won)}, {len(tried) - len(won) - len(wrong)}, {len(wrong)}"
-    yield f"{kept.confirmed} of {len(kept.confirmations)}" if kept else figures.UNKNOWN
+    yield f"{kept.confirmed} of {len(kept.confirmations)}" if kept and kept.confirmations else figures.UNKNOWN
     spent = [sum(each["seconds"] for each in tried), *(row.get(part, {}).get("seconds", 0.0) for part in COSTS)]
     yield f"{sum(spent):.0f}: " + ", ".join(f"{each:.0f}" for each in spent)
     yield f"`{best['attempt']}`: {best['note']}" if best else figures.UNKNOWN

@@ -14,6 +14,7 @@ from typing import Any
 
 from hotkernel import render
 from hotkernel.records import figures, store
+from hotkernel.records.figures import UNKNOWN
 from hotkernel.records.markdown import cell, row, table
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Logged
@@ -67,7 +68,10 @@ def _rank(each: Logged) -> tuple[bool, bool, float]:
 
 def headline(columns: tuple[str, ...]) -> str:
     """The table, one row a target."""
-    return "\n".join(table(columns, [_row(each) for each in best()])) + "\n"
+    rows = [_cells(each) for each in best()]
+    shown = [at for at in range(len(rows[0])) if any(cells[at] != UNKNOWN for cells in rows)]  # a column of dashes says nothing
+    return "\n".join(table([columns[at] for at in shown if at < len(columns)],
+                           [row([cells[at] for at in shown]) for cells in rows])) + "\n"
 
 
 def cases(columns: tuple[str, ...]) -> str:
@@ -148,7 +152,7 @@ def _coloured(line: str) -> str:
     return escape(line)
 
 
-def _row(each: Logged) -> str:
+def _cells(each: Logged) -> tuple[str, ...]:
     found = each.record.comparison
     assert found.baseline
     assert found.candidate
@@ -160,10 +164,10 @@ def _row(each: Logged) -> str:
     said = f"**{speedup}**" if found.verdict is VerdictKind.FASTER else f"{found.verdict.value}: {speedup}"
     share = figures.share(found.ceiling_share_pct, found.ceiling_bound)
     dtype = (found.dtype or "").removeprefix("torch.").replace("bfloat16", "bf16").replace("float", "fp")
-    return row((f"[{each.record.target}]({each.log}) {shape} {dtype}", cell(found.gpu or found.device, 40),
-                _us(found.baseline), _us(found.candidate),
-                f"{said} ({low:.{digits}f}–{high:.{digits}f})", _beside_compiled(each), share,
-                _cost(each), cell(each.record.note, 120)))
+    return (f"[{each.record.target}]({each.log}) {shape} {dtype}", cell(found.gpu or found.device, 40),
+            _us(found.baseline), _us(found.candidate),
+            f"{said} ({low:.{digits}f}–{high:.{digits}f})", _beside_compiled(each), share, _cost(each),
+            cell(each.record.note, 120))
 
 
 def _beside_compiled(each: Logged) -> str:
@@ -174,7 +178,7 @@ def _beside_compiled(each: Logged) -> str:
         if (other.record.target == each.record.target + COMPILED and against.gpu == found.gpu
                 and against.sources["candidate"].sha256 == found.sources["candidate"].sha256):
             return f"[{against.verdict}]({other.log}) {figures.short_speedup(against.speedup, against.interval_99)}"
-    return "–"
+    return UNKNOWN
 
 
 def _cost(each: Logged) -> str:
