@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "records"))
 from record_makers import compared
 
 REPOSITORY = Path(__file__).parents[2]
+OWN_DAY = "20261130"  # of records that later ones do not change
 SCRIPT = "<script>document.title='taken'</script><img src=https://example.invalid/x.png onerror=alert(1)>"
 UNSEEN = "\u202egpj.exe\u200b\x1b[31m\x00\x07"
 LONG = "k" * 10_000
@@ -32,9 +33,11 @@ def page_of(folder: Path, target: str = "", *, png: bool = False, out: str = "re
 
 
 def own_records(folder: Path) -> Path:
-    """A folder with this repository's records and the examples that they name."""
-    for name in ("results", "examples"):
-        (folder / name).symlink_to(REPOSITORY / name)
+    """A folder with this repository's first records, of one day, and the examples that they name."""
+    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    for log in (REPOSITORY / "results").glob(f"*/{OWN_DAY}-*"):
+        (folder / "results" / log.parent.name).mkdir(parents=True, exist_ok=True)
+        (folder / "results" / log.parent.name / log.name).symlink_to(log)
     return folder
 
 

@@ -126,10 +126,8 @@ def attempts(name: str) -> Iterator[tuple[Path, Callable[..., Any]]]:
 def compiled(name: str) -> Iterator[dict[str, Any]]:
     """What each attempt's kernels need on the card, compiled at the target's own shapes; nothing is launched."""
     import torch
-    import triton
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
-    from triton.runtime.jit import JITFunction
 
     class NoCard:
         """What the compiler asks a driver for."""
@@ -145,6 +143,27 @@ def compiled(name: str) -> Iterator[dict[str, Any]]:
 
     driver.set_active(NoCard())
     kernels: list[dict[str, Any]] = []
+    look_at_launches(kernels)
+    target = target_of(name)
+    inputs = target.call_inputs({n: torch.empty(raw.shape, dtype=raw.dtype, device="meta") for n, raw in target.raws.items()})
+    for path, function in attempts(name):
+        if "_compile_kernel" in path.read_text("utf-8") and not cuda_on_cpu.can_compile():
+            continue
+        kernels.clear()
+        answer: dict[str, Any] = {"attempt": path.stem, "ok": True, "why": ""}
+        try:
+            target.run(inputs, function)
+        except Exception as error:  # noqa: BLE001 - what the compiler says is the answer
+            answer.update(ok=False, why=f"{type(error).__name__}: {error}"[-600:])
+        yield answer | {"kernels": list(kernels)}
+
+
+def look_at_launches(kernels: list[dict[str, Any]]) -> None:
+    """Have each launch compile its kernel and put what it needs into `kernels`, in place of running it."""
+    import torch
+    import triton
+    from triton.runtime.jit import JITFunction
+
     run, bins = JITFunction.run, Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
     def of_triton(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
@@ -160,18 +179,6 @@ def compiled(name: str) -> Iterator[dict[str, Any]]:
         return launched
 
     JITFunction.run, torch.cuda._compile_kernel = of_triton, of_cuda
-    target = target_of(name)
-    inputs = target.call_inputs({n: torch.empty(raw.shape, dtype=raw.dtype, device="meta") for n, raw in target.raws.items()})
-    for path, function in attempts(name):
-        if "_compile_kernel" in path.read_text("utf-8") and not cuda_on_cpu.can_compile():
-            continue
-        kernels.clear()
-        answer: dict[str, Any] = {"attempt": path.stem, "ok": True, "why": ""}
-        try:
-            target.run(inputs, function)
-        except Exception as error:  # noqa: BLE001 - what the compiler says is the answer
-            answer.update(ok=False, why=f"{type(error).__name__}: {error}"[-600:])
-        yield answer | {"kernels": list(kernels)}
 
 
 def resources(cubin: bytes, bins: Path, function: str = "") -> dict[str, Any]:

@@ -42,10 +42,7 @@ def record(
     cwd: Annotated[str, "folder of results/"] = "",
 ) -> RecordResult:
     """Write a verify's result to results/<target>/, win or lose, redraw LEADERBOARD.md, and say keep, equal or revert."""
-    store.check_target(target)
-    if comparisons.is_id(target) and not comparisons.is_id(str(verify_result)):
-        raise ToolError(f"{target} is the id of a comparison, and no target's name",
-                        fix="the target's name comes first, then the id")
+    _check_names(target, verify_result)
     base, state = session.folder(cwd), state_dir(session.environment)
     given, difference = _given(verify_result), _difference(why)
     comparison = _comparison(base, state, _id_of(given))
@@ -62,9 +59,7 @@ def record(
         elif is_added and difference is not None:
             later_reasons.write(base, logged, difference, now)
         board, shelf = _redraw(base, logged)
-    warnings = _warnings(given, comparison, target, logged, existed)
-    if existed and note and markdown.plain(note, entries.NOTE_LIMIT) != logged.record.note:
-        warnings = (*warnings, "this row was recorded before and keeps its note")
+    warnings = _warnings(given, comparison, target, logged, note if existed else None)
     if is_added:
         warnings = (*warnings, "this row was recorded before: `why` stands beside it, with today's date")
     elif difference not in (None, logged.why):
@@ -75,6 +70,14 @@ def record(
         warnings = (*warnings, f"{logged.confirmed} of {len(logged.confirmations)} independent repeats came to this row's "
                                "verdict: show says what the others found")
     return _result(base, board, shelf, logged, existed, warnings)
+
+
+def _check_names(target: str, verify_result: dict[str, Any] | str) -> None:
+    """Raise ToolError where `target` is no target's name."""
+    store.check_target(target)
+    if comparisons.is_id(target) and not comparisons.is_id(str(verify_result)):
+        raise ToolError(f"{target} is the id of a comparison, and no target's name",
+                        fix="the target's name comes first, then the id")
 
 
 def _comparison(base: Path, state: Path, comparison_id: str) -> Comparison:
@@ -215,8 +218,9 @@ def _candidate_ms(logged: Logged | None) -> float | None:
     return measured.mean_ms if measured else None
 
 
-def _warnings(given: dict[str, Any], saved: Comparison, target: str, logged: Logged, existed: bool) -> tuple[str, ...]:
-    found = []
+def _warnings(given: dict[str, Any], saved: Comparison, target: str, logged: Logged, later_note: str | None) -> tuple[str, ...]:
+    """What a caller should know; `later_note`: of a result that was recorded before, the note that came now."""
+    found, existed = [], later_note is not None
     if any(name in given and given[name] != value for name, value in
            (("verdict", saved.verdict.value), ("speedup", saved.speedup))):
         found.append("the result given differs from the one that verify saved; the saved one is recorded")
@@ -224,6 +228,8 @@ def _warnings(given: dict[str, Any], saved: Comparison, target: str, logged: Log
         found.append(f"this result was recorded before, as {logged.record.target}; nothing was added to {target}")
     elif saved.target != target:
         found.append(f"this was measured as {saved.target}; the board says so")
+    if later_note and markdown.plain(later_note, entries.NOTE_LIMIT) != logged.record.note:
+        found.append("this row was recorded before and keeps its note")
     if saved.self_reported:
         found.append("the scripts timed themselves: the row stands apart, and is not counted as verified")
     if logged.record.candidate_file is None and saved.verdict is VerdictKind.FASTER:
