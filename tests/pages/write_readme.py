@@ -14,7 +14,6 @@ from typing import Any
 
 from hotkernel import render
 from hotkernel.records import figures, store
-from hotkernel.records.figures import UNKNOWN
 from hotkernel.records.markdown import cell, row, table
 from hotkernel.schema.plain import to_plain
 from hotkernel.schema.record import Logged
@@ -69,9 +68,10 @@ def _rank(each: Logged) -> tuple[bool, bool, float]:
 def headline(columns: tuple[str, ...]) -> str:
     """The table, one row a target."""
     rows = [_cells(each) for each in best()]
-    shown = [at for at in range(len(rows[0])) if any(cells[at] != UNKNOWN for cells in rows)]  # a column of dashes says nothing
-    return "\n".join(table([columns[at] for at in shown if at < len(columns)],
-                           [row([cells[at] for at in shown]) for cells in rows])) + "\n"
+    # a column of dashes says nothing
+    shown = [at for at in range(len(columns)) if any(cells[at] != figures.UNKNOWN for cells in rows)]
+    lines = table(tuple(columns[at] for at in shown), [row(tuple(cells[at] for at in shown)) for cells in rows])
+    return "\n".join(lines) + "\n"
 
 
 def cases(columns: tuple[str, ...]) -> str:
@@ -178,7 +178,7 @@ def _beside_compiled(each: Logged) -> str:
         if (other.record.target == each.record.target + COMPILED and against.gpu == found.gpu
                 and against.sources["candidate"].sha256 == found.sources["candidate"].sha256):
             return f"[{against.verdict}]({other.log}) {figures.short_speedup(against.speedup, against.interval_99)}"
-    return UNKNOWN
+    return figures.UNKNOWN
 
 
 def _cost(each: Logged) -> str:
